@@ -28,9 +28,9 @@ the package `graph`.
 
 A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. `modes.plain` holds these classes
 while no interpreter is open and no tangent exists, and is empty otherwise. Functions with a fast
-path for plain tensors check it. While `modes.tracers` is not 0, each call is first offered to the
-interpreters of its thread: see the package `interpreters`, and Note [Calls that others take over]
-in core/torch_function.py for `__torch_function__`.
+path for plain tensors check `modes.plain`. While `modes.tracers` is not 0, each call is first
+offered to the interpreters of its thread: see the package `interpreters`, and Note [Calls that
+others take over] in core/torch_function.py for `__torch_function__`.
 
 `python -m fastdist.dispatch show mul` prints everything that is made from one declaration.
 docs/glossary.md explains the terms.

@@ -1,7 +1,8 @@
 """Shows an op as it runs: python -m fastdist.dispatch show mul [--dtype float64].
 
 Prints the declaration, the public function with its short path, the Node that records the op, the
-derivatives, and the CPU and CUDA text of its kernels. Parts that the op does not have are left out.
+derivatives, and the CPU and CUDA source of its kernels. Parts that the op does not have are left
+out.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def sections_of(name: str, dtype: DType) -> Iterator[tuple[str, str]]:
     """Yield the headings and texts that describe an op.
 
     Args    name: the name of an op or composite, such as `fastdist.mul` or `linalg.norm`; dtype:
-            the dtype of the operands in the kernels' texts
+            the dtype of the operands in the source of the kernels
     Raises  KeyError for an unknown name; the message has similar names
     """
     op = OPS.get(name)

@@ -89,7 +89,7 @@ class GeneralPath(RecordedOp[P, R]):
 
     def _call_resolved(self, operands: Given) -> Any:
         """Run the public function on operands whose lazy conj or neg has been computed, because its
-        short path may accept these. Return NOT_TAKEN where more checks are needed.
+        short path may accept the new operands. Return NOT_TAKEN where more checks are needed.
         """
         is_public = self.resolves and OPS.get(self.name) is self
         if is_public and all(isinstance(o, Tensor | int | float | complex) for o in operands):
@@ -97,7 +97,7 @@ class GeneralPath(RecordedOp[P, R]):
         return NOT_TAKEN
 
     def is_one_call(self, attributes: Given) -> bool:
-        """Return whether a trace shows a call as one op: not if its attributes contain tensors."""
+        """Return whether a trace shows a call as one op: false if attributes contain tensors."""
         return self.kind != "structured" or are_keys(attributes)
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
@@ -105,16 +105,16 @@ class GeneralPath(RecordedOp[P, R]):
         return attributes
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands in the form that the op takes, with NotImplemented for those that it does
-        not take. If the op does more than read values, its first operand stays a lazy conj or neg
-        view.
+        """Return operands in the form that the op takes, with NotImplemented in place of an operand
+        that it does not take. If the op does more than read values, its first operand stays a lazy
+        conj or neg view.
         """
         if self.resolves or operands[0].__class__ is not LazyConjNeg:
             return tuple([as_operand_of(operand) for operand in operands])
         return (operands[0], *map(as_operand_of, operands[1:]))
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return a function of other ops if the op has no kernel for operands, else None."""
+        """Return a function of other ops if the op has no kernel for these operands, else None."""
         complex_decomposition = self.complex_decomposition
         if complex_decomposition is None or not any(
             isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands
@@ -161,8 +161,9 @@ class GeneralPath(RecordedOp[P, R]):
         route: Route,
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Record the call in the graph if a gradient can flow through it, or in any case with
-        attach. The Node belongs to the first result, or to all results of an op with `several`.
+        """Record the call in the graph if a gradient can flow through it, or in any case if
+        `attach` is given. The Node belongs to the first result, or to all results of an op with
+        `several`.
         """
         if attach is None and not (self.may_record and route.records and is_recorded(values)):
             return
@@ -271,9 +272,9 @@ def require_no(name: str, kind: str, dtypes: Iterable[DType]) -> None:
 # Note [The short path and interpreters]
 # Most interpreters do not affect most calls: autocast casts the operands of few ops, vmap takes
 # only calls with a batched operand, and a mode of another thread does not apply to this one.
-# Therefore the short path sends such calls to special_call. It casts the operands as autocast
-# wants (looked up by op and layouts), carries tangents, and runs the op's short path without the
-# checks for interpreters. Calls that need more go to the general path.
+# Therefore the short path sends its calls to special_call while a special mode is on. special_call
+# casts the operands as autocast wants (looked up by op and layouts), carries tangents, and runs the
+# op's short path without the checks for interpreters. Calls that need more go to the general path.
 
 _layout_of = attrgetter("_layout")
 TENSORS = PLAIN | {type(None)}
@@ -339,7 +340,9 @@ def cast_plain(op: Any, name: str, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | None]:
-    """Return the Route that casts each operand, None for one that stays; () if all stay."""
+    """Return the Route that casts each operand, None for an operand that is not cast; () if none is
+    cast.
+    """
     wanted = wanted_dtype(name, operands)
     op: Any = OPS["cast"]
     routes = [

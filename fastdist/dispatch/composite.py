@@ -1,8 +1,8 @@
 """Functions made of ops: their names, and where users find them.
 
 An op is one declaration with a kernel and derivatives. A composite is a Python function that calls
-ops: `clamp`, for example, chooses among three. It is differentiated through these ops. Users find
-both under the same names.
+ops: `clamp`, for example, chooses among three ops. It is differentiated through these ops. Users
+find both under the same names.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def composite(
     """Add the decorated function to the table of composites. It replaces an op of the same name.
     The names of functions in `linalg` and `fft` begin with `linalg.` and `fft.`.
 
-    `out`, a value of OUT_WORDS, adds an `out=` (a tensor or a tuple of them), see OutRule.
+    `out`, a value of OUT_WORDS, adds an `out=` (a tensor or a tuple of tensors), see OutRule.
     `early=False` skips the check of arguments, where its time would be measurable: the ops check
-    theirs. `of_one` is the op to call for a single tensor as the only argument. `quick` gets each
-    call first, while no interpreter is open and no tangent exists; it returns NOT_TAKEN, or raises
-    TypeError, for calls that it does not serve. `known_as` and `node` are PyTorch's names for the
-    function, see declaration.py.
+    their own arguments. `of_one` is the op to call for a single tensor as the only argument.
+    `quick` gets each call first, while no interpreter is open and no tangent exists; it returns
+    NOT_TAKEN, or raises TypeError, for calls that it does not serve. `known_as` and `node` are
+    PyTorch's names for the function, see declaration.py.
     """
 
     def declare(call: F) -> F:
@@ -104,7 +104,7 @@ def before(quick: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callabl
 
     The fast function calls the composite for all arguments that it does not serve. A call that it
     serves costs one Python function and no check of arguments. The module holds the fast function
-    under the composite's name, so that it pickles.
+    under the composite's name, so that it can be pickled.
     """
 
     def declare(general: F) -> F:
@@ -128,7 +128,7 @@ def checked(
     of_one: Callable[..., Any] | None = None,
     quick: Callable[..., Any] | None = None,
 ) -> F:
-    """Return function with errors that name the wrong argument; autocast knows it as cast_as."""
+    """Return function with errors that name the wrong argument; `cast_as` is autocast's name."""
     fitted = set[Any]()
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
@@ -297,8 +297,9 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
 def dressed_as_twin(
     inplace: Any, name: str, function: Callable[..., Any], doc: str
 ) -> Callable[..., Tensor]:
-    """Return an in-place twin with the name and signature of function, an op's or a composite's
-    public function, without `out=`. `doc` is its docstring, with `{}` for the name.
+    """Return an in-place twin with the name and signature of `function`, without `out=`. `function`
+    is the public function of an op or a composite; `doc` is the twin's docstring, with `{}` for the
+    name.
     """
     inplace.__name__ = inplace.__qualname__ = f"{name}_"
     inplace.__doc__ = doc.format(name)

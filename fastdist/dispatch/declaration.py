@@ -85,7 +85,7 @@ _BUILTIN = frozenset(vars(builtins))
 
 
 def require_word(what: str, word: str, known: Iterable[str]) -> None:
-    """Raise DeclarationError unless word is one of known; the message calls the argument `what`."""
+    """Raise DeclarationError unless `word` is in `known`; the message calls the argument `what`."""
     known = list(known)
     if word in known:
         return
@@ -219,10 +219,10 @@ class OutRule:
 # PyTorch gives an op a name: the `known_as=` of its declaration, or else the op's own name.
 # Profiles show calls, and `grad_fn` shows Nodes, under this name. `max.1` stands for PyTorch's
 # `max` with the second of its gradient formulas: its event is named aten::max, its Node
-# MaxBackward1. A composite with an empty name does not appear, only the ops that it calls: it only
-# queries something, is another name of one op, or is written in Python in PyTorch as well. If
-# PyTorch records a composite as one Node, the composite passes `node=`: its last Node, which users
-# see, gets this name.
+# MaxBackward1. A composite with an empty name does not appear, only the ops that it calls. Such a
+# composite only queries something, is another name of one op, or is written in Python in PyTorch as
+# well. If PyTorch records a composite as one Node, the composite passes `node=`: its last Node,
+# which users see, gets this name.
 
 
 def without_formula(known_as: str) -> str:
@@ -245,7 +245,7 @@ def event_of_function(known_as: str) -> str | None:
 
 
 def node_named(known_as: str) -> str:
-    """Return the name of a Node; an empty name for an empty one."""
+    """Return the name of a Node; an empty name if `known_as` is empty."""
     if not known_as:
         return ""
     word, _, formula = known_as.partition(".")

@@ -1,7 +1,7 @@
 """The body of a pointwise op, and its derivatives, which are made from the partials.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
-and the op's numbers. If its text mentions `g`, it is the whole linear map instead, such as
+and the op's numbers. If a partial mentions `g`, it is the whole linear map instead, such as
 `where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN. The vjp replaces g by the
 gradient, and the jvp by the tangent, so the two cannot disagree.
 """
@@ -25,14 +25,14 @@ from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, Op
 
-# The partial of a step function. It gives no gradient for any g (inf * 0 would be NaN), but the
-# zeros still reach the leaves.
+# The partial of a step function. Its gradient is 0 for any g, even where inf * 0 would be NaN.
+# Unlike None, the zeros reach the leaves.
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
 # Primitives that derivatives replace by another op: a floor_divide whose gradient is 0, and a
 # sigmoid whose derivatives stay exact far from 0.
 _DERIVED_AS = {"floor_divide": "floored_divide", "sigmoid": "logistic"}
 # This value in place of a partial means that the function has no meaningful derivative by this
-# input: a request for it raises an error instead of returning nothing.
+# input: a request for that derivative raises an error instead of returning nothing.
 REFUSED = "refused"
 
 
@@ -59,11 +59,11 @@ Derivatives = tuple[Callable[..., Any] | None, ...]
 
 
 class Form:
-    """The bodies of op, a PointwiseOp, over its tensors and the numbers in `number_names`.
+    """The bodies of `op`, a PointwiseOp, over its tensors and the numbers in `number_names`.
 
     The other numbers have their `defaults`. An op with numbers has two forms, because most calls
-    use the defaults of all numbers, which are then constants in the bodies. Texts are parsed at
-    first use.
+    use the defaults of all numbers, which are then constants in the bodies. The texts of the
+    declaration are parsed at first use.
     """
 
     def __init__(self, op: Any, defaults: Mapping[str, Any]) -> None:
@@ -72,7 +72,8 @@ class Form:
         self.body_names = (*op.tensors, *self.number_names)
 
     def _read(self, text: str, *more: str) -> Body:
-        """Parse a text of the declaration over the op's names and more; return the body.
+        """Parse a text of the declaration over the op's names and the names in `more`; return the
+        body.
 
         Raises  ScalarSyntaxError, which names the word and its column
         """
@@ -318,7 +319,7 @@ def refusing(name: str, by: str) -> Callable[..., Any]:
 
 
 def _with_integers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return args with integers where op takes them: a Node stores numbers in the tensors'
+    """Return args with integers where op takes integers: a Node stores numbers in the tensors'
     dtype.
     """
     given = zip(op.parameters.values(), args, strict=False)  # the last parameters have defaults

@@ -88,8 +88,8 @@ def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
     before, extra = value_before(target), target._extra
     base = None if extra is None else extra.base
     if extra is not None and base is not None and base._edge is not None:
-        # The edge of a Node for a changed view: intermediate views get no gradient, and elements
-        # that only as_strided reaches lose none.
+        # Replay the view on the base, as for a changed view: then intermediate views get no
+        # gradient, and elements that only as_strided reaches keep their gradient.
         assert extra.replay is not None, "a view knows how it is made of its base"
         before._edge = replay(base, extra.replay)._edge
     return before
@@ -161,8 +161,8 @@ def _offer_inplace(
 def _overwrite(
     self: Tensor, src: Any, room: Any, *, non_blocking: bool = False, called: str = ""
 ) -> Tensor:
-    """Write src into room: self's raw array, or a view that has each of its elements once. The Node
-    is named `called`, or else CopyBackwards.
+    """Write src into `room`: self's raw array, or a view that has each of its elements once. The
+    Node is named `called`, or else CopyBackwards.
     """
     if self._layout.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]

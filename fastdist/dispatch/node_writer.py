@@ -68,7 +68,7 @@ class RecordedOp(Op[P, R]):
     fresh: bool
     piecewise: bool
     # `form` is the form of a pointwise op, and `usual` the form with all numbers at their defaults,
-    # or None if a default is not a number. They are equal for an op without numbers.
+    # or None if a default is not a number. The two forms are equal for an op without numbers.
     form: Form | None = None
     usual: Form | None = None
 
@@ -253,8 +253,9 @@ _NAMES: Final = {f"_{one.__name__}": one for one in _CALLED} | {"__name__": None
 class NodeWriter:
     """The source text of one Node class.
 
-    `saved` are the inputs that some gradient needs, and `numbers` the op's numbers that one needs.
-    `results` are those of "out", "others" (the results after it) and "outs" (all) that one needs.
+    `saved` are the inputs that some gradient needs, and `numbers` the op's numbers that some
+    gradient needs. `results` has the needed names among "out", "others" (the results after the
+    first) and "outs" (all results).
     """
 
     def __init__(self, op: RecordedOp) -> None:
@@ -277,8 +278,8 @@ class NodeWriter:
         return " or ".join(f"_e{self.op.tensors.index(name)} is not None" for name in names)
 
     def _if_wanted(self, name: str, lines: list[str], otherwise: str) -> list[str]:
-        """Return lines under the condition that the gradient of some edge needs name; for an
-        optional operand also that it is given.
+        """Return `lines` under the condition that some requested gradient needs `name` and, for an
+        optional operand, that it is given. `otherwise` is the statement for the other case.
         """
         conditions = []
         if len(self.needed) > 1:  # with one input, a Node exists only if its gradient is needed
@@ -288,7 +289,7 @@ class NodeWriter:
         if name in self.op.optional:
             conditions.append(f"{name} is not None")
         if name in self.op.spare_names:
-            # An in-place op has overwritten it with its result.
+            # If it is `out`, an in-place op has overwritten it with its result.
             conditions.append(f"_route.keeps_spare and {name} is not out")
         if not conditions:
             return lines
@@ -296,8 +297,8 @@ class NodeWriter:
         return [f"if {condition}:", *[f"    {line}" for line in lines], f"else: {otherwise}"]
 
     def save_lines(self, node: str, number: str, *, is_new: bool = False) -> list[str]:
-        """Return the statements that save values; the edges are in _e0, _e1 and so on. The text of
-        a short path has these statements inline.
+        """Return the statements that save values; the edges are in _e0, _e1 and so on. The source
+        of a short path has these statements inline.
 
         `number` is the template of the expression that saves a number, with `{}` for its name.
         is_new says that `out` is a new tensor: it has no Storage yet, and no other thread has it.
@@ -478,7 +479,9 @@ class NodeWriter:
         return " = ".join(["self.route", *[f"self.{self.place[n]}" for n in self.held], "None"])
 
     def release(self) -> str:
-        """Return the source of `release`. A Node without saved values may run again after it."""
+        """Return the source of `release`. A Node without saved values may run again after
+        `release`.
+        """
         holds = self._holds(local=False)
         forget = f"if {holds}: {self._forget()}" if holds else self._forget()
         return _method("release(self)", [forget if self.held else "pass"])

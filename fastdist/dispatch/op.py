@@ -139,7 +139,7 @@ class Op(Generic[P, R]):
 
     @functools.cached_property
     def called(self) -> str:
-        """The op's name in errors. For a helper op, it is PyTorch's name of the function users
+        """The op's name in errors. For a helper op, it is PyTorch's name of the function that users
         called.
         """
         return self.name if self.homes else without_formula(self.known_as)
@@ -257,8 +257,8 @@ OPS: dict[str, Op] = {}
 def declarator(
     kind: Callable[Concatenate[Declared, Options], AnyOp],
 ) -> Callable[Options, Callable[[Declared], AnyOp]]:
-    """Return the decorator that declares ops of a kind; its arguments are those of the kind's
-    class.
+    """Return the decorator that declares ops of a kind; its arguments are the arguments of the
+    kind's class.
 
     The decorated function has the op's name, signature and docstring. Names must be unique.
     """
@@ -369,7 +369,9 @@ def _refuse_missing(op: Op, names: list[str], values: tuple[Any, ...]) -> None:
 
 
 def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function `public` that source defines, with names as globals and the op's name."""
+    """Return the function `public` that `source` defines. It has `names` as globals, and the op's
+    name.
+    """
     names["__name__"] = None  # see fastdist/kernels/cpu/silence.py
     exec(_compiled(source), names)
     public: Any = names["public"]
@@ -389,10 +391,10 @@ def replace_code(function: Any, source: str, name: str) -> None:
 
 
 def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:
-    """Return the code of `public`, which source has defined in names, renamed to the op's name.
+    """Return the code of `public`, which `source` has defined in `names`, renamed to the op's name.
 
-    Each op has a copy: code caches which globals its calls use, and tracebacks show its name and
-    lines.
+    Each op has a copy: a code object caches which globals its calls use, and tracebacks show its
+    name and line numbers.
     """
     code: CodeType = names["public"].__code__
     file = register_text(name, source, name)

@@ -64,10 +64,10 @@ class PointwiseOp(GeneralPath[P, R]):
     `dtype` is one of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True means that the
     body is right for complex numbers too, and that its partials are holomorphic, or conj. `held`
     names the attributes that the result's dtype must be able to hold, although half types compute
-    with them in float32. `factors` names those that scale an operand and do not affect the result's
-    dtype. For `exact` and `scaled_by` see Note [Numbers next to half types]. piecewise=True means
-    that the slope is constant in steps: see Note [Functions in steps] in node_writer.py. `tails`
-    are partials without cancellation: see Note [Tails] in derive.py.
+    with them in float32. `factors` names the attributes that scale an operand and do not affect the
+    result's dtype. For `exact` and `scaled_by` see Note [Numbers next to half types].
+    piecewise=True means that the slope is constant in steps: see Note [Functions in steps] in
+    node_writer.py. `tails` are partials without cancellation: see Note [Tails] in derive.py.
     """
 
     __slots__ = (
@@ -422,15 +422,15 @@ class PointwiseOp(GeneralPath[P, R]):
         return combined(derivatives, (*primals, *given, result), tangents, layout)
 
     def _all_numbers(self, numbers: Given) -> Given:
-        """Return the values of all numbers of the op, for the numbers of a form; None for
-        defaults.
+        """Return one value for each number of the op, given the numbers that a form takes: these,
+        or None for each if the form takes none.
         """
         return numbers or (None,) * len(self.attributes)
 
     @cached_property
     def sums_raw_tangents(self) -> bool:
-        """Whether the tangent computed from raw gradients equals that of the derivatives bit by
-        bit.
+        """Whether the tangent computed from raw gradients equals the tangent computed by the
+        derivatives bit by bit.
         """
         if self.tails or self.pushes is not None or self.derives is not None:
             return False
@@ -483,8 +483,8 @@ class PointwiseOp(GeneralPath[P, R]):
 
 
 def _require_texts(name: str, tensors: Sequence[str], body: Any, partials: Sequence[Any]) -> None:
-    """Raise DeclarationError unless body is a text and partials, if any, has one entry for each
-    tensor: a text, or None where there is no gradient.
+    """Raise DeclarationError unless `body` is a string and `partials`, if any, has one entry for
+    each tensor: a string, or None where there is no gradient.
     """
     fault = ""
     if not isinstance(body, str):

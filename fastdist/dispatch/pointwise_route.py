@@ -89,7 +89,7 @@ def find_functions(
         write = _writing(form, out_layout, plan.compute, run)
     run = run or filling(route, form.run_body, device, order)
     route.run = casting(run, device, wanted) if is_cast else run
-    # The last argument is the result.
+    # The last argument of `write` is the memory for the result, which is not cast.
     route.writes_by(casting(write, device, [*wanted, (False, None)]) if is_cast else write)
     if route.change is None:
         route.change = _casting_back(route)
@@ -176,7 +176,9 @@ def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
-    """Return small for inputs without axes: NumPy returns scalars there, which become arrays."""
+    """Return `small` for inputs without axes: NumPy returns scalars for them, which are made
+    arrays.
+    """
     asarray = np.asarray
     return lambda *arrays: asarray(small(*arrays))
 
@@ -239,8 +241,8 @@ def gradients_of(form: Form, layouts: Sequence[Layout], out_layout: Layout) -> t
 def _general(
     body: Body, out_layout: Layout, target: Layout, exact: frozenset[str]
 ) -> Callable[..., Any]:
-    """Return the gradient function for arrays of any layout and dtype: the saved values, then g.
-    For half types, numbers that are `exact` stay wider.
+    """Return the gradient function for arrays of any layout and dtype. It takes the saved values,
+    then g. For half types, numbers that are `exact` stay wider.
     """
     dtype, index = out_layout.dtype.numpy, out_layout.device.index
     backend = backend_of(out_layout.device.type)
@@ -289,8 +291,8 @@ def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., Any]:
-    """Return the gradient function for contiguous arrays of one dtype: NumPy, or a compiled
-    loop.
+    """Return the gradient function for contiguous arrays of one dtype: calls of NumPy, or a
+    compiled loop.
     """
     if body.text == "g":
         return lambda g: sum_to_layout(g, target)

@@ -1,9 +1,9 @@
 """A Route: everything that can be computed before a call from layouts and attributes.
 
 Shapes, dtypes and checks follow from the operands' layouts and the attributes alone, so a second
-call with the same ones computes nothing again. The Route is cached in `routes` of the first
-operand's layout. It holds the checked plan and, on the CPU, the results' layouts and a function
-from raw arrays to new results.
+call with the same layouts and attributes computes nothing again. The Route is cached in `routes` of
+the first operand's layout. It holds the checked plan and, on the CPU, the results' layouts and a
+function from raw arrays to new results.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def is_cacheable(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
 
 
 def are_keys(attributes: tuple[Any, ...]) -> bool:
-    """Return whether attributes are usable as keys: numbers, texts and tuples of them."""
+    """Return whether attributes are usable as keys: numbers, strings and tuples of these."""
     for one in attributes:
         kind = one.__class__
         if kind is tuple or kind is Size:
@@ -163,7 +163,7 @@ def find_functions(
     route: Route, kernel: str, device: Device, *, keeps_order: bool, kept: bool
 ) -> None:
     """Give route its functions on device, and the layouts of its results. The small kernels take
-    longer to find, so they are used only if the Route is cached (kept).
+    longer to find, so they are used only if `kept`, which means that the Route is cached.
     """
     plan, layouts = route.plan, route.layouts
     assert plan is not None
@@ -195,10 +195,10 @@ def find_functions(
 def casting(
     run: Callable[..., Any], device: Device, wanted: Sequence[tuple[bool, DType | None]]
 ) -> Callable[..., Any]:
-    """Return a function that moves and casts operands, then calls run.
+    """Return a function that moves and casts operands, then calls `run`.
 
-    For each operand, wanted has whether it comes from another device, and the dtype to which it is
-    cast (None for no cast).
+    For each operand, `wanted` says whether it comes from another device, and the dtype to which it
+    is cast (None for no cast).
     """
     backend, host, index = backend_of(device.type), backend_of("cpu"), device.index
 
@@ -218,7 +218,7 @@ def casting(
 
 
 def arrays_of(values: Sequence[Any]) -> list[Any]:
-    """Return the raw arrays of tensors; None for those that are not given."""
+    """Return the raw arrays of tensors; None for an operand that is not given."""
     return [None if one is None else one._array for one in values]
 
 
@@ -230,14 +230,14 @@ def run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
 
 @silent  # type: ignore[untyped-decorator]
 def copying(run: Callable[..., Any]) -> Callable[..., None]:
-    """Return the function that copies a result of run to memory, which may be an operand's."""
+    """Return the function that copies a result of `run` to memory, which may be an operand's."""
     copyto = np.copyto
     return lambda *arrays: copyto(arrays[-1], run(*arrays[:-1]))
 
 
 def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None:
-    """Return the order of the axes in memory for a result: that of the first operand with the
-    result's shape. None means C order.
+    """Return the order of the axes in memory for a result: the order in the first operand that has
+    the result's shape. None means C order.
 
     A transposed operand gives a transposed result, as in PyTorch, so that the next op reads memory
     in order.

@@ -83,7 +83,7 @@ NAMES: Final[dict[str, Any]] = (
     | {"_ranges": time_ranges, "_thread": own_thread}
 )
 
-# Whether grad mode is off. It takes 6 ns while grad mode is off in no thread; `tls.grad` takes 40.
+# Whether grad mode is off. The test takes 6 ns if it is off in no thread; `tls.grad` takes 40.
 _OFF: Final = "(_modes.grad_off and not _tls.grad)"
 
 
@@ -93,8 +93,8 @@ class ShortPath:
     `form` is the form of a pointwise op. `general` is the statement that calls the general path.
     `target` names the tensor that the result is written into, the first operand or `out`; empty for
     a new result. `more` is the number of results after the first. `special` has the names to pass
-    on if an interpreter may see the call, or it has tangents; empty if the caller has checked this.
-    A `timed` text gets checked operands, and reports the call to profiles.
+    on if an interpreter may see the call, or the call has tangents; empty if the caller has checked
+    this. A `timed` path gets checked operands, and reports the call to profiles.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class ShortPath:
         return [*lines, f"if {strange}:", *_deeper([*self.constants, refusing])]
 
     def _timing(self) -> list[str]:
-        """Return the line for tensors while only profiles are open, before slower checks."""
+        """Return the line that serves tensors while only profiles are open; it comes first."""
         if not self.calling_timed or self.op.optional:
             return []
         are_plain = " and ".join(self._per_tensor("{}.__class__ in _PLAIN"))
@@ -184,7 +184,7 @@ class ShortPath:
         return [f"if {asked}: {self.calling_timed}"]
 
     def _not_in(self, plain: str) -> list[str]:
-        """Return, for each tensor, the condition that its class is not among these classes."""
+        """Return, for each tensor, the condition that its class is not in `plain`."""
         found = self._per_tensor(f"{{}}.__class__ not in {plain}")
         return [*found, *[f"out.__class__ not in {plain}"] * (self.target == "out")]
 
@@ -238,7 +238,7 @@ class ShortPath:
         ]
 
     def _per_tensor(self, condition: str, *, but: str = "") -> list[str]:
-        """Return the condition for each tensor, which replaces `{}`; false if the tensor is not
+        """Return `condition` for each tensor, whose name replaces `{}`; false if the tensor is not
         given.
         """
         return [
@@ -352,8 +352,8 @@ class ShortPath:
         if "others" in writer.results:
             lines.append(f"others = ({''.join(f'{name}, ' for name in self.found[1:])})")
         unwanted = f"not (_records := _route.records) or {_OFF}"
-        # An op with its numbers at their defaults saves none, because the gradients do not need
-        # them.
+        # An op with its numbers at their defaults saves no numbers, because the gradients do not
+        # need them.
         number = "_{}._array" if self.numbers else "None"
         return [
             *lines,
@@ -394,8 +394,8 @@ def operator_call(
 
 
 def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) -> None:
-    """Give the public function of `called`, which is op or its in-place twin, the short path of op,
-    once. `more` is the number of results after the first.
+    """Give a public function the short path of `op`, once. `called` is `op` or its in-place twin.
+    `more` is the number of results after the first.
     """
     if called.written is None or called.has_short_path:
         return
@@ -450,7 +450,7 @@ def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
 
 def _call_special(general: str, given: Sequence[str], target: str = "") -> str:
     """Return the source line for calls that an interpreter may see, which passes on `given`. If
-    these interpreters are profiles that need only times, the timed short path serves it.
+    these interpreters are profiles that need only times, the timed short path serves the call.
     """
     if not given:
         return ""

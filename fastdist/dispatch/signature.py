@@ -346,8 +346,8 @@ _UNCOUNTABLE = ("array is too big", "Maximum allowed dimension", "iterator is to
 
 
 def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
-    """If the cause of error is known and its message does not explain it, raise an error that does.
-    find_fault describes the wrong argument.
+    """If the cause of error is known and its message does not explain it, raise an error that
+    explains it. find_fault describes the wrong argument.
 
     Raises  ArgumentError, OutOfMemoryError, or ShapeError in PyTorch's words
     """

@@ -40,19 +40,19 @@ class StructuredOp(GeneralPath[P, R]):
     other parameters name the values that it needs: out, `others` (the results after the first), the
     inputs, the attributes, `<input>_layout`, `plan`. Only values that a vjp names are saved.
     `@op.jvp` takes `<input>_t` for the tangents (None where there is no tangent). `linear=True`
-    means that the jvp is the op itself, applied to the tangent. Gradients and tangents are those of
-    the first result. An op with `several` has them for all results: its derivatives name `grads`
-    (None for a result without a gradient) and `outs` instead of g and out, and its jvp returns a
-    tuple. With `keeps_order` the result has the input's order in memory; otherwise it is in C
-    order.
+    means that the jvp is the op itself, applied to the tangent. By default, only the first result
+    has gradients and tangents. An op with `several` has them for all results: its derivatives name
+    `grads` (None for a result without a gradient) and `outs` instead of g and out, and its jvp
+    returns a tuple. With `keeps_order` the result has the input's order in memory; otherwise it is
+    in C order.
 
     fresh=True promises that no vjp returns g, a view of it, or a saved value, so that gradients may
     be accumulated in place. `batch`, one of BATCH_WORDS, defines how `vmap` runs the op;
     `@op.batches` registers a function for other cases. `has_out` says whether the op takes an
     `out=`; by default only ops that users call do. computes_in_out=True means that the op computes
     in the dtype of `out=` if no dtype= is given. takes_complex=True means that the kernel takes
-    complex numbers and the derivatives are right for them. That holds for the derivatives of moves,
-    and for those that conjugate. piecewise=True means that the slope is constant in steps: see Note
+    complex numbers and the derivatives are right for them, because they only move elements, or
+    because they conjugate. piecewise=True means that the slope is constant in steps: see Note
     [Functions in steps] in node_writer.py. With kernel_gradients=True, gradients that are not
     recorded are computed by the CPU kernels for small tensors (`small_kernels.GRADIENTS`) instead
     of the vjps.

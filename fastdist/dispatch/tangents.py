@@ -39,7 +39,7 @@ def carry(
 ) -> None:
     """Give results the tangents that follow from the operands' tangents, one level after another.
     `tangents_at` computes the tangents of a level from (inputs, tangents, outs), which carry only
-    the levels outside it.
+    tangents of outer levels.
 
     Note    `values` are the old values of operands that an in-place op has overwritten
     """

@@ -244,20 +244,20 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 # Note [Memory of out]
 # fastdist computes results before it writes to out, so they are right even if out shares memory
 # with an operand. PyTorch writes during the computation, and therefore raises an error for some
-# overlaps, which fastdist raises too. Elementwise ops, ops along an axis, sorts and moves refuse an
-# out that partly overlaps an operand. Ops that move data to other positions refuse any overlap.
-# Reductions, products (except for the tensor added to them) and factorizations accept all. So a
-# pointwise op says "apart", a move "outside", all others "anywhere" (MEMORY_WORDS in
-# declaration.py).
+# overlaps; fastdist raises the same errors. Elementwise ops, ops along an axis, sorts and moves
+# refuse an out that partly overlaps an operand. Ops that move data to other positions refuse any
+# overlap. Reductions, products (except for the tensor added to them) and factorizations accept all.
+# So the rule is "apart" for a pointwise op, "outside" for a move, and "anywhere" for all others
+# (MEMORY_WORDS in declaration.py).
 
 
 # Note [Casting into out]
 # PyTorch casts the results of elementwise ops, of joins, of means and deviations, and of a few
 # matrix factorizations. Every other op requires an out= of the result's dtype, and so do
-# elementwise ops that keep the dtype of their one operand. So a pointwise op is a "cast", or
-# "kept", unless it says otherwise, and all others are the "same" (OUT_WORDS). No op casts to a
-# lower kind, such as float to int. Sums and products are computed in out's dtype from the start
-# (`computes_in_out` of structured.py).
+# elementwise ops that keep the dtype of their one operand. So the default is "cast" or "kept" for a
+# pointwise op, and "same" for all others (OUT_WORDS). No op casts to a lower kind, such as float to
+# int. Sums and products are computed in out's dtype from the start (`computes_in_out` of
+# structured.py).
 
 
 def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
@@ -333,15 +333,18 @@ def _resize(out: Tensor, shape: Shape) -> None:
 
 
 def store_in_out(name: str, out: Any, result: Any, operands: Sequence[Any], *words: str) -> Tensor:
-    """Return result, or, if out is given, out with result written into it. Composites with an
-    `out=` call this; words are the values of an OutRule. Both may be tuples.
+    """Return `result`; if `out` is given, write `result` into `out` and return `out`. Composites
+    with an `out=` call this; `words` are the values of an OutRule. `out` and `result` may be
+    tuples.
     """
     target = NEW if out is None else Out(OutRule(name, *words), out)
     return target.take(result, operands)  # type: ignore[no-any-return]
 
 
 def _write_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any]) -> Any:
-    """Write the tensors of a tuple into those of the tuple out, and return out."""
+    """Write the tensors of the tuple `result` into the tensors of the tuple `out`, and return
+    `out`.
+    """
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(f"{rule.name}(): argument 'out' must be a tuple of {len(result)} Tensors")
     for one, part in zip(out, result, strict=True):

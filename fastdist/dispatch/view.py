@@ -93,7 +93,7 @@ class ViewOp(StructuredOp[P, R]):
         if route.layout.dtype is not input._layout.dtype:
             raise input.no_other_dtype(self.called)
         seen = lazy_view(self.run_recorded(route, (input.value,)), input.change)
-        # The edge goes to input's Node, not to that of input.value: gradients of input may be
+        # The edge goes to input's Node, not to the Node of input.value: gradients of input may be
         # needed.
         self.record((seen,), (input,), route)
         return seen
@@ -144,7 +144,7 @@ class ViewOp(StructuredOp[P, R]):
         return lambda array: look(backend, array, *attributes)
 
     def at(self, input: Tensor, index: tuple[Any, ...], key: Any = None) -> Tensor:
-        """Return the view of input at index, for integers and slices that change from call to call.
+        """Return input[index] as a view, for integers and slices that change from call to call.
 
         If key is given, it identifies the index for input's layout, and the Route is cached under
         it.

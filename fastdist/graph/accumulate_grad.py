@@ -25,7 +25,7 @@ from .forward_streams import follow
 from .modes import enable_grad
 from .node import Node, RemovableHandle
 
-# Guards turning a tensor into a leaf that requires grad. Reentrant, because finalizers may take it.
+# Held while a tensor becomes a leaf that requires grad. Reentrant, because finalizers may take it.
 _leaves_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_leaves_lock")
 _LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it arrives
@@ -177,7 +177,7 @@ class AccumulateGrad(Node):
 
 
 def is_dense(g: Any, layout: Layout) -> bool:
-    """Return whether a raw array is in C order, layout is too, and the array may be written to."""
+    """Return whether a raw array and `layout` are in C order, and the array may be written to."""
     if g.__class__ is np.ndarray:
         # An expanded single number may count as C order, but it must not be written to.
         return bool(layout.contiguous and g.flags.c_contiguous and g.flags.writeable)
@@ -218,14 +218,14 @@ def _copy(g: Tensor) -> Tensor:
 
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
-    """Return the leaf's AccumulateGrad: the existing one, one that freeze kept, or a new one."""
+    """Return the leaf's AccumulateGrad: its present one, the one kept by `freeze`, or a new one."""
     edge = tensor._edge
     if edge is not None:
         if not edge.is_accumulate:
             raise RuntimeError(f"{edge.name()} made this tensor; only a leaf has an AccumulateGrad")
         return edge  # type: ignore[no-any-return]
     made = AccumulateGrad(tensor)
-    # Another thread may request the same AccumulateGrad: both must get one object.
+    # Another thread may request it at the same time: both must get the same object.
     with _leaves_lock:
         if tensor._edge is not None:
             return tensor._edge  # type: ignore[no-any-return]
@@ -257,7 +257,7 @@ def extra_of(tensor: Tensor) -> Extra:
     extra = tensor._extra
     if extra is None:
         with _leaves_lock:
-            # Another thread may have made it meanwhile.
+            # Another thread may have made the Extra meanwhile.
             extra = tensor._extra
             if extra is None:
                 extra = tensor._extra = Extra()

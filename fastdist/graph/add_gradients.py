@@ -33,8 +33,8 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
 def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
     """Return the sum of two gradients of which at least one is sparse; sparse if both are.
 
-    Note    in_place changes `have` if it can hold the sum. Sparse entries are never overwritten, so
-            sharing them is safe
+    Note    with in_place=True, `have` is changed if it can hold the sum. Sparse entries are never
+            overwritten, so sharing them is safe
     """
     if not have._layout.is_sparse:
         with no_grad():

@@ -85,7 +85,7 @@ class ShownNode(CallNode):
         return type(self).__name__
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the inputs' gradients, as raw arrays; release the saved values unless keep."""
+        """Return the inputs' gradients, as raw arrays; unless `keep`, release the saved values."""
         return self.kind.apply(self, g, keep)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:

@@ -23,10 +23,10 @@ from .modes import count_special
 # A level opened in this process has an index, its depth in the stack of levels. A mirror of another
 # worker's level has a global id and is not in the stack. A tensor may have tangents at both. A
 # computation at a level may depend on outer levels but not on inner ones, so levels need an order
-# in which inner levels come later. Depth does not give it: mirrors have no depth, and depths are
-# reused. The order of creation in this process does: a level created while others are open is
-# inside of them, or unrelated to them. A mirror inside another mirror of the same owner must be
-# created after it.
+# in which inner levels come later. Depth does not give this order: mirrors have no depth, and
+# depths are reused. The sequence of creation in this process does: a level created while others are
+# open is inside of them, or unrelated to them. A mirror inside another mirror of the same owner
+# must be created after it.
 
 
 class ForwardADLevel:
@@ -302,12 +302,12 @@ class ForwardGrad:
             at._let_go()
 
     def value(self, level: int | ForwardADLevel) -> Any:
-        """Return the tangent at level; None if there is none."""
+        """Return the tangent at `level`; None if there is none."""
         at = _try_resolve(level)
         return None if at is None else self._content.get(at)
 
     def contains(self, level: int | ForwardADLevel) -> bool:
-        """Return whether there is a tangent at level."""
+        """Return whether there is a tangent at `level`."""
         at = _try_resolve(level)
         with self._content_lock:
             return at in self._content
@@ -322,9 +322,9 @@ class ForwardGrad:
         return found if len(found) < 2 else tuple(sorted(found))
 
     def reset(self, level: int | ForwardADLevel, *, update_level: bool = True) -> None:
-        """Remove the tangent at level.
+        """Remove the tangent at `level`.
 
-        Raises  AssertionError if there is no tangent. Not if the level calls this
+        Raises  AssertionError if there is no tangent; but no error if the level calls this
                 (update_level=False), because the tensor may have removed the tangent before
         """
         if isinstance(level, int):

@@ -19,8 +19,8 @@ from .node import Node
 
 
 def device_of(node: Node) -> Device | None:
-    """Return the device on which a Node runs, that of its first output not on the CPU; None for the
-    CPU.
+    """Return the device on which a Node runs: the device of its first output that is not on the
+    CPU; None if all are on the CPU.
     """
     layout = node.output_layout
     if layout.__class__ is tuple:
@@ -51,8 +51,8 @@ def note_stream(node: Node, device: Device) -> None:
 
 
 def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
-    """Make stream, which will use tensors, wait for the stream made_on, which computes them, if
-    any.
+    """Make `stream`, which will use `tensors`, wait for `made_on`, the stream that computes them.
+    Nothing happens if `made_on` is None.
     """
     if made_on is None or made_on is stream:
         return
@@ -62,7 +62,7 @@ def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
 
 
 def hand_over(g: Tensor, stream: Any) -> None:
-    """Make stream wait for g, which is computed on the calling thread's current stream."""
+    """Make `stream` wait for g, which is computed on the calling thread's current stream."""
     device = g._layout.device
     follow(stream, backend_of(device.type).current_stream(device.index), (g,))
 

@@ -54,10 +54,10 @@ def tensor_at(edge: GradientEdge) -> Tensor:
 
 
 def given_inputs(given: Inputs, function: str) -> tuple[Any, ...]:
-    """Return the inputs of a function as a list: one Tensor or edge, several, or the values of a
-    dict.
+    """Return the inputs given to a function as a tuple. `given` is a Tensor, an edge, a sequence of
+    these, or a dict of them.
 
-    Raises  TypeError for another mapping, RuntimeError if there are none
+    Raises  TypeError for another mapping, RuntimeError if there are no inputs
     """
     if isinstance(given, Tensor | GradientEdge):
         return (given,)

@@ -58,7 +58,7 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
 
 
 def set_history(target: Tensor, node: Node) -> None:
-    """Make node the Node of target's new value; update the edges of its base and of living
+    """Make `node` the Node of target's new value; update the edges of target's base and of living
     views.
     """
     extra = target._extra
@@ -90,8 +90,8 @@ def renew_edge(view: Tensor, base: Tensor) -> None:
 
 
 def set_edge(tensor: Tensor, edge: Any) -> None:
-    """Give tensor a new edge. Unlike hooks, retain_grad belongs to the tensor, so it moves
-    along.
+    """Give tensor a new edge. Unlike hooks, retain_grad belongs to the tensor, so it moves to the
+    new edge.
     """
     old, tensor._edge = tensor._edge, edge
     hooks = None if old is None else node_of(old).hooks

@@ -22,9 +22,9 @@ class _Modes:
     `special` counts everything that sends ops down the general path: tracers, open forward levels,
     mirrors of remote levels. `tracers` counts the tracers, which see every op. `timed` counts the
     profiles among them; it is 0 while a profile records more than names and times. `grad_off`
-    counts threads with grad mode off: a thread's own flag is read only while it is not 0. `plain`
-    has the classes of plain tensors while `special` is 0, and is empty otherwise, so that functions
-    with a fast path for plain tensors need a single look-up.
+    counts threads with grad mode off: a thread's own flag is read only while `grad_off` is not 0.
+    `plain` has the classes of plain tensors while `special` is 0, and is empty otherwise, so that
+    functions with a fast path for plain tensors need a single look-up.
     """
 
     __slots__ = ("grad_off", "plain", "special", "timed", "tracers")
@@ -51,7 +51,7 @@ class _ThreadModes(threading.local):
     # Whether `modes.grad_off` counts this thread. A thread with grad mode off is always counted.
     # After a Ctrl-C it may stay counted too long; that only costs a read of the flag.
     is_counted = False
-    # None outside of an inline pass.
+    # The state of the inline pass that is running; None outside of one.
     inline_pass: InlinePass | None = None
     # Nodes of the inputs that a transform differentiates (transform_inputs.py).
     transform_inputs: tuple[Any, ...] = ()

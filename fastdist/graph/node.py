@@ -18,7 +18,8 @@ next_sequence_number: Callable[[], int] = itertools.count().__next__
 
 
 class Hooks:
-    """Hooks of one Node: on the gradients of its outputs before it runs, and on its results after.
+    """Hooks of one Node: on the gradients of its outputs before it runs, and on its results after
+    it has run.
 
     Each dict is id -> function, so that removing a hook keeps the order of the others.
     """
@@ -87,7 +88,7 @@ class Node:
     # Guards the place where the first hook of a Node or a leaf is stored, because two threads may
     # add one. While it is held, nothing is allocated or called.
     _first_hook_lock: ClassVar[threading.Lock] = threading.Lock()
-    _called: str  # only set if the name is not that of the class; only CallNodes have one
+    _called: str  # only set if it differs from the class's name; only CallNodes have one
     edges: tuple[Any, ...]
     hooks: Hooks | None
     output_layout: Any
@@ -95,7 +96,7 @@ class Node:
     stream: Any  # only set for Nodes on a device, see graph/forward_streams.py
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the inputs' gradients as raw arrays; release the saved values unless keep is
+        """Return the inputs' gradients as raw arrays; release the saved values unless `keep` is
         set.
         """
         raise NotImplementedError(type(self).__name__)

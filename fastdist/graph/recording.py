@@ -12,7 +12,8 @@ from .node import Node, next_sequence_number
 
 
 def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
-    """Initialize node for the current call; layout is that of its output, or a tuple for several.
+    """Initialize node for the current call; `layout` is the layout of its output, or a tuple for
+    several outputs.
 
     Note    the short paths inline this for CPU tensors while no tracer is open
     """

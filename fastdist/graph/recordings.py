@@ -71,8 +71,8 @@ def _count(change: int) -> None:
 
 
 def _let_short_paths_report(is_full: bool) -> None:
-    # Never more than the profiles counted in `modes.special`: `begin` counts those first, `end`
-    # last.
+    # `modes.timed` is never more than the number of profiles in `modes.special`, which `begin`
+    # increases before this call, and `end` decreases after it.
     modes.timed = 0 if is_full else _num_open
 
 

@@ -44,7 +44,7 @@ class _Packing(Interpreter):
 open_hooks = _hooks = _ThreadHooks()
 _packing: Final = _Packing()
 # The edge of a PackedTensor. No Node has this edge, so that unpack_input makes a Tensor with the
-# right one.
+# right edge.
 _UNKNOWN: Any = object()
 
 
@@ -146,7 +146,7 @@ class PackedOutput:
 
 
 def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None:
-    """Pack the operands and the output that a Node has just saved; names are those of the operands.
+    """Pack the operands and the output that a Node has just saved; `names` are the operands' names.
 
     Note    called only while modes.tracers is not zero
     """

@@ -73,8 +73,8 @@ def _output_nr(self: Tensor) -> int:
 
 
 def _grad(self: Tensor) -> Tensor | None:
-    """The gradient that backward accumulated for this leaf (or retained result); None before the
-    first.
+    """The gradient that backward accumulated for this leaf (or retained result); None if there is
+    none yet.
     """
     edge = self._edge
     if edge.__class__ is AccumulateGrad:
@@ -163,8 +163,8 @@ def _retains_grad(self: Tensor) -> bool:
 
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call hook(grad) each time this tensor's gradient is computed; a Tensor that it returns
-    replaces it.
+    """Call hook(grad) each time this tensor's gradient is computed; if the hook returns a Tensor,
+    that replaces the gradient.
 
     Raises  RuntimeError for a tensor that does not require grad
 

@@ -17,14 +17,14 @@ from .views import view_of
 # Note [Tangents of views]
 # A view's tangent is the same view of its base's tangent. It is made when it is first needed, so a
 # view also gets a tangent that its base gets later. An in-place op on a view writes into a copy of
-# the base's tangent, which replaces the old tangent; all views then drop theirs. Tangents are never
-# overwritten, because they may be shared: y = x + 1 has the same tangent object as x. A dual tensor
-# shares memory with the tensor that it was made from, but not its tangent: here it counts as a
-# base.
+# the base's tangent, which replaces the old tangent; all views then drop their tangents. Tangents
+# are never overwritten, because they may be shared: y = x + 1 has the same tangent object as x. A
+# dual tensor shares memory with the tensor that it was made from, but not its tangent: here it
+# counts as a base.
 
 
 class _Limit(threading.local):
-    # Only levels opened before this one count; None means all. See only_below.
+    # Ops see only levels of a lower `order`; None means all levels. See only_below.
     order: int | None = None
 
 
@@ -33,8 +33,8 @@ limit = _Limit()
 
 @contextmanager
 def only_below(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let ops of this thread carry only tangents of levels outside of level; with None, of no
-    level.
+    """Let ops of this thread carry only tangents of levels outside of `level`, or no tangents if
+    `level` is None.
     """
     before = limit.order
     order = -1 if level is None else level.order
@@ -89,7 +89,7 @@ def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
 
 
 def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
-    """Return the operand's tangent at level, or None. See Note [Tangents of views]."""
+    """Return the operand's tangent at `level`, or None. See Note [Tangents of views]."""
     if not isinstance(operand, Tensor) or operand._extra is None:
         return None
     extra = operand._extra
@@ -108,7 +108,7 @@ def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
 
 
 def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
-    """Store tensor's own tangent at level; it replaces an earlier one."""
+    """Store tensor's own tangent at `level`; it replaces an earlier tangent."""
     extra = extra_of(tensor)
     if extra.tangents is None:
         extra.tangents = ForwardGrad()
@@ -118,7 +118,7 @@ def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> Non
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -> None:
-    """Give tensor a tangent at level; it replaces an earlier one."""
+    """Give tensor a tangent at `level`; it replaces an earlier tangent."""
     if tangent is None:
         return
     if tensor.__class__ is LazyConjNeg:
@@ -142,8 +142,8 @@ def walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     """Return tangent, or a copy of it in the memory order of tensor.
 
     Every view of tensor must also be possible for its tangent. For example, a transposed tensor can
-    be viewed as rows, but a tangent in C order could not. It is possible if the tangent's axes have
-    tensor's order, without gaps.
+    be viewed as rows, but a tangent in C order could not. This is possible if the tangent's axes
+    have tensor's order, without gaps.
     """
     own, layout = tangent._layout, tensor._layout
     if own is layout or (own.contiguous and layout.contiguous):
@@ -176,7 +176,7 @@ def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
 
 
 def below(operand: Any, level: ForwardADLevel) -> Any:
-    """Return operand without its tangents of level and of inner levels.
+    """Return operand without its tangents of `level` and of inner levels.
 
     A computation of tangents at a level must not see that level's tangents, or it would be
     differentiated twice.

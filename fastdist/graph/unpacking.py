@@ -58,7 +58,7 @@ def unpack_output(
 # Results after the first are saved as the Tensors that the caller gets. They are new, so their
 # version is 0 and is not stored.
 def as_fresh(results: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return results; one whose version is not 0 is replaced by an alias at version 0."""
+    """Return results; a result whose version is not 0 is replaced by an alias at version 0."""
     for one in results:
         storage = one._storage
         if storage is not None and storage.version:
@@ -97,7 +97,9 @@ class SavedView:
         self._extra = extra if modes.special else None
 
     def edge(self) -> Any:
-        """Return the edge of the view, recorded again over the base as it was then."""
+        """Return the edge of the view, recorded again over the base as it was when the output was
+        saved.
+        """
         base = wrap(self._array, self.layout)
         base._edge = self.node()
         return self.replay(base, self.steps)._edge

@@ -46,7 +46,7 @@ def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
 
 
 def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> tuple[Tensor, ...]:
-    """Return the views of input, a plain tensor, at several (index, layout, steps)."""
+    """Return one view of input, a plain tensor, for each (index, layout, steps) in `parts`."""
     array = input._array
     if input._extra is not None or (modes.grad_off and not tls.grad):
         return tuple([see(array[index], layout, steps, input) for index, layout, steps in parts])

@@ -1,9 +1,9 @@
 """Mixed precision: the dtype in which an op of PyTorch's lists computes while autocast is on.
 
-While it is on in some thread, `modes.tracers` is not zero. The short path then casts the operands
-of calls on plain tensors (`cast_plain` in dispatch/call.py); other calls are offered to this
-module. While it is off, nothing is checked. A composite whose name is in the lists is cast before
-it runs; its ops are offered as well, but find their operands cast already.
+While autocast is on in some thread, `modes.tracers` is not zero. The short path then casts the
+operands of calls on plain tensors (`cast_plain` in dispatch/call.py); other calls are offered to
+this module. While autocast is off in all threads, nothing is checked. A composite whose name is in
+the lists is cast before it runs; its ops are offered as well, but find their operands cast already.
 """
 
 from __future__ import annotations

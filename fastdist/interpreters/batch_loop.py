@@ -32,7 +32,7 @@ _LIKE = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
 _REFUSED = frozenset({"as_strided_scatter"})
 # Functions whose results have lengths that depend on values.
 _OF_ANY_LENGTH = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
-# The functions that stack or join results; composites provides them.
+# The composites that stack or join results; namespace/load.py stores them here.
 STACK: Final[list[Callable[..., Any]]] = []
 
 
@@ -138,7 +138,7 @@ def _refuse(name: str, given: Sequence[Any]) -> None:
 
 
 def writable_copy(input: Any, others: Sequence[Any]) -> Any:
-    """Return a copy of input to write into; if others are a batch, a batch of copies."""
+    """Return a copy of input to write into; if `others` contain a batch, a batch of copies."""
     level = level_of((input, *others))
     if not level or (isinstance(input, Batched) and input.level == level):
         return input.clone()
@@ -146,7 +146,7 @@ def writable_copy(input: Any, others: Sequence[Any]) -> Any:
 
 
 def batch_like(input: Tensor, made: Tensor) -> Tensor:
-    """Return made, a tensor for one call, as a writable batch at each level at which input is a
+    """Return `made`, a tensor for one call, as a writable batch at each level at which input is a
     batch.
     """
     found = []

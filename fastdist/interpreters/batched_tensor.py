@@ -21,9 +21,9 @@ class TakesNoBatch(RuntimeError):
 
 
 class Batched(Tensor):
-    """A batch at one level of `vmap`: call i has the tensor value[i]. The layout is that of one
-    such tensor. The value may be a Batched of an outer level. The batch has no graph or tangents:
-    its value has them.
+    """A batch at one level of `vmap`: call i has the tensor value[i]. The batch has the layout of
+    one such tensor. The value may be a Batched of an outer level. The batch has no graph or
+    tangents: its value has them.
     """
 
     __slots__ = ("level", "value")

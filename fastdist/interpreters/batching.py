@@ -31,11 +31,11 @@ from .batched_tensor import (
 # Note [Batching rules]
 # A batch is a value whose first axis counts the calls. An op can run on the value as on one tensor
 # if its axes are counted without the first one. Most rules follow from the declaration: pointwise
-# ops run if all operands have equally many axes (`aligned`), and ops with attributes that name axes
-# (`_AXES`) if these are shifted by one. Other ops declare their rule by `batch=` (BATCH_WORDS in
-# the package dispatch), or register it with `@op.batches`. All other ops are called once for each
-# element (`call_one_by_one`), with PyTorch's warning, which names the op. A rule calls ops on
-# values, which may be batches of an outer level, so nested vmap needs no further code.
+# ops run if all operands have equally many axes (`aligned`), and ops whose attributes name axes
+# (`_AXES`) run with these attributes shifted by one. Other ops declare their rule by `batch=`
+# (BATCH_WORDS in the package dispatch), or register it with `@op.batches`. All other ops are called
+# once for each element (`call_one_by_one`), with PyTorch's warning, which names the op. A rule
+# calls ops on values, which may be batches of an outer level, so nested vmap needs no further code.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 
@@ -136,7 +136,7 @@ def _shape(operand: Any) -> tuple[int, ...]:
 
 
 def whole(operands: Sequence[Any], level: int) -> list[Any]:
-    """Return the values of operands; a tensor that is not a batch is expanded to one."""
+    """Return the values of operands; a tensor that is not a batch is expanded to a batch."""
     size = levels.sizes[level - 1]
     return [value_at(o, level, size=size) if isinstance(o, Tensor) else o for o in operands]
 
@@ -275,7 +275,8 @@ def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: A
     """Call an in-place method on the value of the first operand, with the values of the others;
     return the first operand.
 
-    Raises  RuntimeError if another operand is a batch at a level at which the first is not
+    Raises  RuntimeError if another operand is a batch at a level at which the first operand is not
+            one
     """
     target, level = operands[0], level_of(operands)
     if not isinstance(target, Batched) or target.level != level:

@@ -41,7 +41,7 @@ time_ranges.watch("device", lambda is_wanted: None if is_wanted else _bases.clea
 
 
 def device_of_operands(operands: Any) -> Device:
-    """Return the device on which an op works: that of the first operand that is not on the CPU."""
+    """Return the device of an op: the device of the first operand that is not on the CPU."""
     for value in operands:
         if isinstance(value, Tensor) and value._layout.device is not CPU:
             return value._layout.device

@@ -14,7 +14,7 @@ def flops_of(name: str, operands: Any, result: Any) -> int:
     mul; 0 for all other ops, and for in-place ones.
 
     Note    convolutions are counted per output element, so that groups and dilation are right; if
-            operands broadcast, the result's elements count; as in PyTorch, biases do not
+            operands broadcast, the result's elements count; as in PyTorch, biases are not counted
     """
     count = _COUNTED.get(name)
     if count is None:

@@ -1,9 +1,9 @@
 """Measures how long ops take, while instrumentation/time_ranges.py records.
 
-Profiles get ops on their general path, which reads `modes.tracers` anyway: without a profile this
-costs nothing. If they need only names and times, a timed version of the short path reports the
-call, see Note [The short path] in dispatch/short_path.py. A composite reports a time range that
-contains those of its ops; dispatch/declaration.py has the names of events.
+Profiles are offered calls on an op's general path, which reads `modes.tracers` anyway: without a
+profile this costs nothing. If they need only names and times, a timed version of the short path
+reports the call, see Note [The short path] in dispatch/short_path.py. A composite reports a time
+range that contains the time ranges of its ops; dispatch/declaration.py has the names of events.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ def run_timed(
     """Run call(*args, **kwargs), report its time under the name of an event, with further data if
     wanted, and return its result.
 
-    Note    with op, call is the general path and args begin with the operands; then the Node, the
-            operations and the device's work are reported too. A composite leaves these to its ops
+    Note    if `op` is given, `call` is its general path and `args` begin with the operands; then
+            the Node, the operations and the device's work are reported too. A composite leaves
+            these to its ops
     """
     if not time_ranges.is_full and op is None:
         start_ns = clock()
@@ -135,7 +136,7 @@ def _recorded_as(result: Any, before: int) -> int:
 
 
 def _count_memory(given: tuple[Any, ...], result: Any) -> None:
-    """Count the memory of a result's new arrays; arrays of arguments or of out do not count."""
+    """Count the memory of a result's new arrays; arrays of arguments or of `out` do not count."""
     known = {id(root) for value in values_of(given) for root in _roots_of(value)}
     for tensor in result if isinstance(result, tuple) else (result,):
         for root in _roots_of(tensor):

@@ -27,11 +27,11 @@ from ..tensor.tensor import Tensor
 # an op makes inside. A composite is recorded as the calls of its ops. It is recorded as one call if
 # no op made its result (`cat`, `randn`), or if one of its ops has tensors in an attribute. A tensor
 # that is read, but was not made by a recorded call, is an input or a constant. A tensor that shares
-# the array of a known one (`x.detach()`, `x.data`) is recorded as its `detach`. A helper op has the
-# name of the function that the user called, or PyTorch's name for it (`shown_as`). Where the user's
-# code reads values (`x.item()`, `if x > 0`), a call in the trace notes it: the trace keeps these
-# values as constants. The same holds for answers of another worker, whose calls are not recorded
-# here.
+# the array of a known tensor (`x.detach()`, `x.data`) is recorded as its `detach`. A helper op has
+# the name of the function that the user called, or PyTorch's name for it (`shown_as`). Where the
+# user's code reads values (`x.item()`, `if x > 0`), a call in the trace notes it: the trace keeps
+# these values as constants. The same holds for answers of another worker, whose calls are not
+# recorded here.
 
 
 class Value(NamedTuple):
@@ -151,7 +151,7 @@ class _Recorders(Interpreter):
     order = 4
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Report a call as one, or let the ops of a composite report theirs."""
+        """Report a call as one call, or let the ops of a composite report their own calls."""
         recorder = active_recorder()
         if recorder is None:
             return NOT_TAKEN
@@ -167,7 +167,7 @@ thread: Final = _ThreadState()
 recorders: Final = _Recorders()
 
 
-# Each is called with True after a recorder opens, and with False before it closes.
+# Functions that are called with True after a recorder opens, and with False before it closes.
 watchers: Final[list[Callable[[bool], None]]] = []
 
 
@@ -194,7 +194,7 @@ def _notify(is_open: bool) -> None:
 
 def active_recorder() -> Recorder | None:
     """Return this thread's recorder; None if there is none, or inside a call that is recorded as
-    one.
+    one call.
 
     Note    called only while modes.tracers is not zero
     """
@@ -246,7 +246,9 @@ def traced(
     args: tuple[Any, ...],
     run: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return function(*args) and record it as one call; if `run` is given, it runs instead."""
+    """Return function(*args) and record it as one call; if `run` is given, call `run` instead of
+    `function`.
+    """
     recorder.busy = True
     try:
         recorder.replace_tensors(args)  # now, because the call may overwrite them

@@ -39,18 +39,17 @@ See Note [What the first call waits for].
 # Note [What the first call waits for] The first add of two million-element tensors, on one core of
 # an AMD EPYC (Zen 5), Python 3.11, Numba 0.68; medians in ms; `python -m bench first_calls` has
 # more. With an empty cache it took 4000 and now takes 1650: 200 to import Numba, 170 for modules
-# that Numba loads at first use (250 with scipy.linalg, which it loaded only to test for it), 50 for
-# the loop, and 1200 for the runner (2100 before, and 1200 more for a second one with
-# parallel=True). Half of the runner's time went into wrappers of functions that only other
+# that Numba loads at first use (250 with scipy.linalg, which Numba loaded only to test whether it
+# exists), 50 for the loop, and 1200 for the runner (2100 before, and 1200 more for a second one
+# with parallel=True). Half of the runner's time went into wrappers of functions that only other
 # functions call, see jit/numba_inlining.py. Most of the rest is type inference in Python, and 300
 # of LLVM. With a full cache the first add took 450 and now takes 250: a quarter went into Python's
 # garbage collector, which is now paused. A later kernel takes 3 to load, and 50 (x + y) to 200
 # (sin) to compile. On a Zen 4, skipping the passes of jit/numba_passes.py reduced the first call
-# from 1500 to 1330.
-# The next most expensive first calls, in ms of CPU time, before and after: an LSTM 1040 | 880
-# (products, its cell, the cache of freed memory), batch norm 600 | 530, Adam 580 | 480, max_pool2d
-# 540 | 380, conv2d 440 | 440. Products in panels are now one kernel, which shares its tiles with
-# the other products, and the cache of freed memory is two functions instead of three: an LSTM
-# takes a tenth less. Kernels are now stored as object code without Numba's wrappers: with a full
-# cache the first call takes 30 ms of CPU time and 3 MB, and `info --warm` with an empty one takes
-# 16 s of CPU time instead of 30 (AMD EPYC, Zen 3).
+# from 1500 to 1330. The next most expensive first calls, in ms of CPU time, before and after: an
+# LSTM 1040 | 880 (products, its cell, the cache of freed memory), batch norm 600 | 530, Adam 580 |
+# 480, max_pool2d 540 | 380, conv2d 440 | 440. Products in panels are now one kernel, which shares
+# its tiles with the other products, and the cache of freed memory is two functions instead of
+# three: an LSTM takes a tenth less. Kernels are now stored as object code without Numba's wrappers:
+# with a full cache the first call takes 30 ms of CPU time and 3 MB, and `info --warm` with an empty
+# one takes 16 s of CPU time instead of 30 (AMD EPYC, Zen 3).

@@ -38,7 +38,7 @@ def _is_complex(dtype: np.dtype[Any]) -> bool:
 
 
 def to_wide(x: Array) -> Array:
-    """Return an array of a float8 type as float32, one of complex32 as complex64."""
+    """Return an array of a float8 type as float32, an array of complex32 as complex64."""
     if _is_complex(x.dtype):
         return x.astype(np.complex64)
     return _values_of(x.dtype)[x.view(np.uint8)]

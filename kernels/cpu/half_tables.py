@@ -18,16 +18,16 @@ from .jit.launch import launcher
 Array = Any
 
 # A call with as many numbers as table entries takes at most twice as long while it fills the table.
-# 1e5 look-ups take 31 us for normal numbers, 46 for random bits, which need the L2 cache. As a
-# loop, gelu of bfloat16 takes 64, sin 91, log 55, and gelu of float16 52 (one core of an EPYC, Zen
-# 4).
+# 1e5 look-ups take 31 us for normal numbers, 46 for random bits, which need the L2 cache. Computed
+# by a loop, gelu of bfloat16 takes 64, sin 91, log 55, and gelu of float16 52 (one core of an EPYC,
+# Zen 4).
 TABLE_FROM: Final = 2**16
 
 
 def looking_up(
     compute: Callable[[tuple[Array, ...]], None], dtype: Any
 ) -> Callable[[tuple[Array, ...]], None]:
-    """Return a function that runs compute over (x, out), both of a half type. For many numbers it
+    """Return a function that runs `compute` over (x, out), both of a half type. For many numbers it
     uses a table of the results.
 
     Thread  any, several at once: two threads may fill the table, with the same numbers

@@ -32,7 +32,7 @@ MOVES: Final = frozenset(
     | {f"index.indexing.{name}" for name in ("gather", "put_zeros", "scatter", "scatter_zeros")}
     | {"shape.copying.triangle", "index.indexing.select", "index.indexing.take", "nn.windows.pick"}
 )
-# Those of MOVES that keep the dtype: they move the bytes of float8 types.
+# The kernels of MOVES that keep the dtype: they move the bytes of float8 types.
 _OF_BYTES: Final = MOVES - {"shape.copying.cast", "shape.copying.cat"}
 # Kernels that overwrite every element of their results without reading it.
 _WRITES_ALL: Final = frozenset({"linalg.product.linear", "linalg.product.matmul"})
@@ -93,9 +93,9 @@ def computed_in_float32(
     facts: CallFacts,
     results: Any,
 ) -> Callable[..., Any] | None:
-    """Return the function that find returns for facts with float32 instead of half types. It gets
-    float32 copies, and its results are rounded to the dtypes of the outputs. Return None for a
-    kernel that moves elements, except for casts of few numbers.
+    """Return the function that `find` returns for `facts` with float32 instead of half types. The
+    function gets float32 copies, and its results are rounded to the dtypes of the outputs. Return
+    None for a kernel that moves elements, except for casts of few numbers.
     """
     if name == "shape.copying.cast":
         return _small_cast(facts)
@@ -125,7 +125,7 @@ def gradients_in_float32(
     find: Callable[[CallFacts], tuple[Callable[..., Any] | None, ...] | None],
     facts: CallFacts,
 ) -> tuple[Callable[..., Any] | None, ...] | None:
-    """Return the gradient functions that find makes for a matrix product in float32. They get
+    """Return the gradient functions that `find` makes for a matrix product in float32. They get
     float32 copies, and each result is rounded to the dtype of its input. Return None for other
     kernels.
     """

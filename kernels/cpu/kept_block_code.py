@@ -11,8 +11,9 @@
 # more at the first write afterwards, which takes 1080; allocating new memory takes 2950 (AMD EPYC,
 # Zen 4, Linux 6.18). In pages of 4 KiB it costs 2000 to 3500, and 2700 more at the write. So a new
 # large block gets huge pages, even if glibc takes it from a heap in which earlier blocks have left
-# small pages. Those are released first (MADV_DONTNEED), so the block's pages cost as much as new
-# pages from the system. Then a sum of 1e7 float32 with its gradient takes 3.5 ms instead of 8.5.
+# small pages. The small pages are released first (MADV_DONTNEED), so the block's pages cost as much
+# as new pages from the system. Then a sum of 1e7 float32 with its gradient takes 3.5 ms instead of
+# 8.5.
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def _take(state: int, size: int) -> int:
 
 
 def _give(state: int, block: int, _: int) -> None:
-    # Not the size that NumPy passes: the array may be a part of the allocation, or be resized.
+    # The size that NumPy passes is not used: the array may be a part of the allocation, or be
+    # resized.
     size = _usable_size(block)
     if block != 0 and (size < _load(state, LEAST) or size > _load(state, MOST)):
         _free(block)

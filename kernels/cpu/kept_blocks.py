@@ -30,8 +30,8 @@ class Keeper:
     """Keeps freed blocks of at least least_bytes, and at most most_bytes in total; never deleted.
     Smaller arrays are aligned to line_bytes, and are not kept.
 
-    Units   `state` is the address of the words; `take` and `give` are those of the C functions
-            void *take(state, size) and void give(state, block, size)
+    Units   `state` is the address of the words; `take` and `give` are the addresses of the C
+            functions void *take(state, size) and void give(state, block, size)
     """
 
     def __init__(self, most_bytes: int, least_bytes: int, line_bytes: int) -> None:

@@ -68,7 +68,7 @@ def _silent_names(function: FunctionType) -> dict[str, Any]:
 
 
 def define_silent(source: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function `name` that source defines, with names as globals, silenced as above."""
+    """Return the function `name` that `source` defines, with `names` as globals, silenced."""
     scope: dict[str, Any] = {**names, "__name__": None}
     exec(compile_text(name, source), scope)
     defined: Callable[..., Any] = scope[name]

@@ -8,6 +8,7 @@ NVIDIA's compiler alone (`compile.py`). Plans are cached by layouts, without the
 (`prepared.py`).
 
 Results do not depend on the GPU: grids are chosen by layouts, and atomics add nothing, unless the
-user waived repeatable results (core/determinism.py; only at_once.cu uses that). No block waits for
-another one: long rows are cut into chunks, whose results a second launch combines in order.
+user waived repeatable results (core/determinism.py; only at_once.cu has such atomics). No block
+waits for another one: long rows are cut into chunks, whose results a second launch combines in
+order.
 """

@@ -92,7 +92,7 @@ class Struct(NamedTuple):
 class Scratch:
     """A contiguous array that one call needs between its launches. Compared by identity.
 
-    `base` is the Scratch that owns the memory: another one that this is a view of, or this one.
+    `base` is the Scratch that owns the memory: this one, or the Scratch that this one is a view of.
     """
 
     __slots__ = ("base", "dtype", "ndim", "shape", "size", "strides")

@@ -137,7 +137,7 @@ def rows_along(inputs: tuple[Any, ...], out: Any, axis: int) -> Rows | None:
     """Return the rows along axis; None if out is empty. A 0-d out is treated as a row of one
     element.
 
-    Note    the walk has out's strides first, then those of the inputs, which have out's shape
+    Note    the walk has out's strides first, then the strides of the inputs, which have out's shape
     """
     strides = [element_strides(array) for array in (*inputs, out)]
     axis = axis % out.ndim if out.ndim else 0

@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def arange(out: Array, start: float, step: float) -> None:
-    """Write start, start + step, ... into out, a vector. They are computed in float64 if its dtype
-    is floating, else in int64.
+    """Write start, start + step, ... into out, a vector. They are computed in float64 if out's
+    dtype is floating, else in int64.
     """
     kind: Any = np.int64 if out.dtype.kind in "iub" else np.float64
     np.copyto(out, start + np.arange(out.size, dtype=kind) * step, casting="unsafe")

@@ -42,16 +42,16 @@ def transform(x: Array, out: Array, axes: tuple[int, ...], norm: str, forward: b
 def transform_real(
     x: Array, out: Array, axes: tuple[int, ...], norm: str, onesided: bool, doubled: bool
 ) -> None:
-    """Write the transform of real x along axes into out: all of it, or, if onesided, the half along
-    the last of axes that determines the other half. If doubled, numbers with a mirror image in the
-    other half are multiplied by 2.
+    """Write the transform of real x along axes into out: all of it, or, if `onesided`, the half
+    along the last of `axes` that determines the other half. If `doubled`, numbers with a mirror
+    image in the other half are multiplied by 2.
     """
     np.copyto(out, _transform_real(axes, norm, onesided, doubled, x.shape)(x))
 
 
 def to_real(x: Array, out: Array, axes: tuple[int, ...], norm: str, n: int, halved: bool) -> None:
-    """Write the inverse transform to real numbers, n along the last of axes, into out; x is one
-    half of the spectrum. If halved, numbers with a mirror image in the other half are first
+    """Write the inverse transform to real numbers, `n` along the last of `axes`, into out; x is one
+    half of the spectrum. If `halved`, numbers with a mirror image in the other half are first
     multiplied by 0.5.
     """
     np.copyto(out, _to_real(axes, norm, n, halved, x.shape)(x))
@@ -109,7 +109,7 @@ def _of_public_functions() -> _SciPys:
 
 
 def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
-    """Return a function that calls run with one thread, or with all if size is large."""
+    """Return a function that calls `run` with one thread, or with all if `size` is large."""
 
     def run_alone(x: Array) -> Array:
         return run(x if x.flags.aligned else x.copy(), 1)

@@ -16,7 +16,7 @@ _loops = Loops("index.scatter_loops")
 
 
 def add_rows(into: Array, index: Array, x: Array) -> int:
-    """Add row i of the matrix x to row index[i] of the matrix into, in order.
+    """Add row i of the matrix x to row index[i] of the matrix `into`, in order.
 
     Return the first index that is out of bounds, or INSIDE.
     """
@@ -33,14 +33,14 @@ def _scattering(way: str) -> tuple[Overloads, Overloads]:
 
 
 def _run(along_last: Callable[..., int], loop: Callable[..., int], lines: list[Array]) -> int:
-    """Run the loop along_last on matrices if the axis is the last one, else loop."""
+    """Run `along_last` on matrices if the axis is the last one, else `loop`."""
     if lines[0].shape[2] == 1:
         return along_last(*[one[:, :, 0] for one in lines])
     return loop(*lines)
 
 
 def gather(x: Array, index: Array, into: Array, axis: int) -> None:
-    """Write the elements of x at index along axis into `into`."""
+    """Write the elements of x at `index` along `axis` into `into`."""
     found = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
     lines = [_lines(one, index.shape, axis) for one in (as_bits(x), index, as_bits(found))]
     met = _run(_loops.gather_lines, _loops.gather, lines)
@@ -51,7 +51,8 @@ def gather(x: Array, index: Array, into: Array, axis: int) -> None:
 
 
 def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
-    """Write src at index along axis into `into`. way is "set", or a reduction of scattering.reduce.
+    """Write src at `index` along `axis` into `into`. `way` is "set", or a reduction of
+    scattering.reduce.
 
     Note    src broadcasts to index; half types, for which there are no loops, can only be set
     """

@@ -10,8 +10,8 @@
 # compares them before it uses them, if that is faster: see Note [Four indices at a time] in
 # scatter_loops.py.
 # NumPy's own loops (x[index], ufunc.at, repeat, bincount) check all indices first and read them
-# again afterwards, so they get a private copy of memory that a user can reach. They are used for
-# few elements, and for layouts and dtypes without a compiled loop.
+# again afterwards, so they get a private copy of memory that a user can reach. NumPy's loops are
+# used for few elements, and for layouts and dtypes without a compiled loop.
 
 from __future__ import annotations
 

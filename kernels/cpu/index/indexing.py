@@ -194,7 +194,7 @@ def _blocks(places: Places) -> Iterator[tuple[Any, Any]]:
 
 
 def _ends_of(places: Places) -> tuple[int, int]:
-    """Return the first indexed axis, and the one after the last."""
+    """Return the first indexed axis, and the axis after the last indexed one."""
     used = [axis for axis, place in enumerate(places) if place is not None]
     return used[0], used[-1] + 1
 
@@ -203,8 +203,8 @@ def _vectors(
     x: Array, places: Places, least: int
 ) -> tuple[int, tuple[int, ...], list[Array]] | None:
     """Return the first indexed axis of x, the shape of the indexed part, and the indices as
-    vectors. Return None if the indexed part has fewer numbers than least and there are few indices,
-    or if there is no loop for them.
+    vectors. Return None if the indexed part has fewer numbers than `least` and there are few
+    indices, or if there is no loop for these indices.
     """
     first, end = _ends_of(places)
     named = [place for place in places[first:end] if place is not None]
@@ -214,13 +214,13 @@ def _vectors(
     shape = (*x.shape[:first], *named[0].shape, *x.shape[end:])
     if named[0].size < MANY and math.prod(shape) < least:
         return None
-    # If the indexed axes are the only ones, one or two, they may have any strides.
+    # If x has no other axes than one or two indexed ones, they may have any strides.
     is_whole = first == 0 and end == x.ndim <= 2 and x.dtype.itemsize <= 8
     if not (x.flags.c_contiguous or is_whole):
         return None
     if any(place.dtype.kind != "i" for place in named):
         return None
-    # np.ascontiguousarray copies some of the indices; loops check copied ones as well.
+    # np.ascontiguousarray copies some of the indices; loops check copied indices as well.
     return first, shape, [np.ascontiguousarray(place, np.int64).reshape(-1) for place in named]
 
 
@@ -264,7 +264,7 @@ def _compile_put(dtype: Any, add: bool) -> None:
 
 @silent
 def take(x: Array, out: Array, places: Places) -> None:
-    """Write the elements of x at places into out."""
+    """Write the elements of x at `places` into out."""
     line = places[0] if x.ndim == 1 and out.size >= _MANY_OF_A_LINE else None
     if (
         line is not None
@@ -291,7 +291,7 @@ def take(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x to places of out, or add it there; x broadcasts.
+    """Write x to `places` of out, or add it there; x broadcasts.
 
     Raises  IndexError, before anything is written, for an index that is out of bounds
     """
@@ -330,6 +330,6 @@ def put_zeros(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def replace(x: Array, src: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x into out, then write src to places of out, or add it there; src broadcasts."""
+    """Write x into out, then write src to `places` of out, or add it there; src broadcasts."""
     np.copyto(out, x)
     put(src, out, places, accumulate)

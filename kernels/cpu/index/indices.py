@@ -16,7 +16,7 @@ MANY: Final = 4096
 # The result of a compiled loop in which no index was out of bounds: see Note [Indices that change]
 # in bounds.py.
 INSIDE: Final = 0
-# Copied for each loop on several threads, which writes its result there instead of returning it.
+# Copied for each loop on several threads, which writes its result into the copy.
 ALL_INSIDE: Final = np.full(1, INSIDE)
 
 
@@ -30,7 +30,7 @@ def refuse(index: int, length: int, axis: int) -> Any:
 
 
 def ends(index: Array) -> tuple[int, int]:
-    """Return the smallest and the largest of index, which is not empty, and is in C order or small.
+    """Return the smallest and the largest of `index`, which is not empty, and in C order or small.
     argmin and argmax take a quarter of the time of min and max, which are Python functions.
     """
     return index.item(index.argmin()), index.item(index.argmax())

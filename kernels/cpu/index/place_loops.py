@@ -49,7 +49,7 @@ def take(x: Any, i: Any, j: Any, out: Any) -> Any:
 
 @compiled("index")
 def take_line(x: Any, i: Any, out: Any) -> Any:
-    """Do the same as take for a vector, with a cheaper launch."""
+    """Do the same as `take` for a vector, with a cheaper launch."""
     n = np.int64(len(x))
     for k in range(len(i)):
         first = i[k]

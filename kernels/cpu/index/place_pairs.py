@@ -59,7 +59,7 @@ _UNSIGNED: Final = {size: np.dtype(f"u{min(size, 8)}") for size in (1, 2, 4, 8, 
 
 
 def _bits(x: Array) -> Array:
-    """Return x as unsigned integers; complex128, which is in C order, as two integers each."""
+    """Return x as unsigned integers; each complex128, in C order, as two integers."""
     return x.view(_UNSIGNED[x.dtype.itemsize])
 
 
@@ -72,7 +72,7 @@ def _rows(x: Array, shape: tuple[int, ...], pair: Pair) -> Array:
 
 
 def take_line(x: Array, written: Array, places: Array) -> None:
-    """Copy the elements of the vector x at places to `written`; both are in C order.
+    """Copy the elements of the vector x at `places` to `written`; both are in C order.
 
     Raises  OutOfBounds
     """
@@ -82,9 +82,8 @@ def take_line(x: Array, written: Array, places: Array) -> None:
 
 
 def put_line(x: Array, written: Array, places: Array, *, add: bool) -> None:
-    """Write x to the elements of the vector `written` at places, or add it there. x has the shape
-    of
-    places; all are in C order.
+    """Write x to the elements of the vector `written` at `places`, or add it there. x has the shape
+    of `places`; all are in C order.
 
     Raises  OutOfBounds; before anything is written, unless an index changes during the call
     """
@@ -101,7 +100,7 @@ def put_line(x: Array, written: Array, places: Array, *, add: bool) -> None:
 
 
 def take(x: Array, written: Array, vectors: list[Array], first_axis: int) -> None:
-    """Copy the elements of x at vectors, along axes from first_axis on, to `written`, in C order.
+    """Copy the elements of x at `vectors`, along axes from first_axis on, to `written`, in C order.
 
     Raises  OutOfBounds
     """
@@ -119,8 +118,8 @@ def put(
     *,
     add: bool,
 ) -> None:
-    """Write x to the elements of `written` at vectors, along axes from first_axis on, or add it
-    there. x broadcasts to shape, the shape of the indexed part.
+    """Write x to the elements of `written` at `vectors`, along axes from first_axis on, or add it
+    there. x broadcasts to `shape`, the shape of the indexed part.
 
     Raises  OutOfBounds; before anything is written, unless an index changes during the call
     """

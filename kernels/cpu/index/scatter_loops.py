@@ -19,7 +19,7 @@ from .indices import INSIDE
 
 @compiled("index_add")
 def add_rows(into: Any, index: Any, x: Any) -> Any:
-    """Add row i of the matrix x to row index[i] of the matrix into, in order."""
+    """Add row i of the matrix x to row index[i] of the matrix `into`, in order."""
     for i in range(len(index)):
         place = np.uint64(index[i])
         if place >= np.uint64(len(into)):

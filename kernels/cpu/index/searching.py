@@ -42,7 +42,8 @@ def sorted_places(x: Array, rows: Array, out: Array, right: bool) -> None:
 
 @silent
 def hits(x: Array, upto: Array, out: Array) -> None:
-    """Write the positions at which x is true into out, in order. upto is the running count of them.
+    """Write the positions at which x is true into out, in order. `upto` is the running count of
+    true elements.
 
     x and upto: (n,), bool and int64; out has one element for each true element of x.
     """

@@ -6,9 +6,9 @@ left.
 
 # Note [NumPy until then] NumPy's and Numba's results are both right, and agree within rounding. But
 # which of the two serves a call depends on when the compiler is done, so two runs of a program
-# differ in the last bits. Therefore users must opt in. It works for pointwise kernels, for kernels
-# along rows (numpy_rows.py: sums, extremes, softmax, norms, cross entropy), and for code that calls
-# is_numpys_turn and has an alternative: optimizer steps, products in panels, attention,
+# differ in the last bits. Therefore users must opt in. The option works for pointwise kernels, for
+# kernels along rows (numpy_rows.py: sums, extremes, softmax, norms, cross entropy), and for code
+# that calls is_numpys_turn and has an alternative: optimizer steps, products in panels, attention,
 # convolutions, pools, batch norm, recurrent layers, gather, scatter, running extremes, random
 # draws, sparse sums, CTC. Other kernels (steps by gradients of few rows, and unusual layouts) wait
 # for the kernel that is being compiled and for their own; they are compiled before the kernels in
@@ -48,7 +48,8 @@ class _State:
     # Guards the attributes below; no other lock is taken while it is held.
     lock = threading.Lock()
     wanted: ClassVar[deque[tuple[Hashable, Callable[[], object]]]] = deque()
-    # The keys that are queued or being compiled, and the errors of failed ones.
+    # The keys that are queued or being compiled, and the errors of keys whose kernel failed to
+    # compile.
     keys: ClassVar[set[Hashable]] = set()
     errors: ClassVar[dict[Hashable, BaseException]] = {}
     # The (find, given) pairs of is_numpys_turn whose kernels are ready.
@@ -87,8 +88,8 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
 def is_numpys_turn(find: Callable[..., object], *given: Hashable) -> bool:
     """Return whether NumPy must compute instead of the kernel that find(*given) returns.
 
-    It must if FASTDIST_START=numpy is set, until the background thread has called find, which
-    compiles and caches the kernel.
+    NumPy must compute if FASTDIST_START=numpy is set, until the background thread has called find,
+    which compiles and caches the kernel.
 
     Thread  any
     Raises  the error of find, once

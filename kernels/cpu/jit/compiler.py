@@ -59,7 +59,7 @@ _import_without_scipy()
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         self._py_file = py_file
-        # Not read from the file: generated code has no file if no directory is writable.
+        # The source comes from linecache: generated code has no file if no directory is writable.
         source = "".join(linecache.getlines(py_file)).encode()
         self._stamp = hashlib.sha256(source).hexdigest()[:16] + sources_stamp()
         self._line = py_func.__code__.co_firstlineno
@@ -87,8 +87,8 @@ class _CacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
-    """An index and its data files. Each ends with a hash of its content and of the sources. A file
-    that is incomplete, or belongs to other sources or another Numba, counts as missing.
+    """An index and its data files. Each file ends with a hash of its content and of the sources. A
+    file that is incomplete, or belongs to other sources or another Numba, counts as missing.
 
     A data file also has the key of its kernel. Two processes that save at the same time may use the
     same file number, and an index is written before its data file, so a file may hold another
@@ -96,7 +96,7 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
 
     Without the hash, unpickling an incomplete file, or a file of another Numba, could raise nearly
     any exception, and a damaged file could give broken code. The hash is at the end, because
-    unpickling stops before it: readers that do not know it are not disturbed.
+    unpickling stops before it: readers that do not know the hash are not disturbed.
     """
 
     _is_shipped = False
@@ -188,8 +188,8 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
         self._cache_file = _Places(self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        # Numba's own key pickles the closure. With a compiled function or an intrinsic in it, that
-        # contains a random name, so no other process would find the stored code.
+        # Numba's own key pickles the closure. A pickled compiled function or intrinsic contains a
+        # random name, so no other process would find the stored code.
         return sig, codegen.magic_tuple(), repr(_closure_of(self._py_func))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -225,8 +225,8 @@ def compiled(
     """Return a decorator like numba.njit, with nogil, NumPy's division, and this module's cache.
 
     Raises  ValueError for a kernel without `serves`, the name of its op in messages
-    Note    alone=False is for helpers of compiled functions, which Python cannot call; inline is
-            for helpers that are always inlined; neither needs a name
+    Note    alone=False is for helpers of compiled functions, which Python cannot call; `inline` is
+            for helpers that are always inlined; helpers need no `serves`
     """
     if not (serves or inline or not alone):
         raise ValueError('compiled("NAME OF THE OP") says what a kernel is for, in messages')
@@ -259,8 +259,8 @@ def _kernel_of(serves: str, signature: Any) -> str:
 
 
 def _in_dtype(signature: Any) -> str:
-    """Return text for the first floating dtype among the arrays that a kernel takes, or else for
-    the first dtype; an empty text for a kernel that takes addresses.
+    """Return words for a message that name the first floating dtype among the arrays that a kernel
+    takes, or else the first dtype; an empty string for a kernel that takes addresses.
     """
     arrays = [str(one.dtype) for one in tuple(signature) if isinstance(one, numba.types.Array)]
     floating = [one for one in arrays if one.startswith(("float", "complex"))]
@@ -271,7 +271,8 @@ def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
     """Return the builtin function of one signature. A call takes 25 ns, and arguments are not
     checked.
 
-    Note    if kernel_cache wants object code, its function is returned, which checks its arguments
+    Note    if kernel_cache wants object code, the function of this code is returned, which checks
+            its arguments
     Source  Numba's CompileResult.entry_point
     """
     noted = recorder()
@@ -339,10 +340,9 @@ class Loop:
     `elements_per_thread` is the least number of elements for which another thread pays. `what` is a
     description of the kernel.
 
-    Units   `address` is the address of its C function, void (i64 pointers, i64 count);
-    `sizes_address`
-            that of the item sizes of the operands in bytes, inputs first; 0 for an operand that is
-            one number, see iteration.py
+    Units   `address` is the address of its C function, void (i64 pointers, i64 count), and
+            `sizes_address` the address of the item sizes of the operands in bytes, inputs first; an
+            item size is 0 for an operand that is one number, see iteration.py
     """
 
     __slots__ = (

@@ -45,7 +45,7 @@ _get, _put = LOAD["int64"], STORE["int64"]
 
 @_step
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a separate function for each use of min.
+    # Not Python's min, of which Numba compiles a separate function for each use.
     return select(a < b, a, b)
 
 
@@ -211,7 +211,7 @@ def _can_tile(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
 
 @_part
 def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, size: Any) -> None:
-    """Copy count elements of `size` bytes from one strided memory to another."""
+    """Copy `count` elements of `size` bytes from one strided memory to another."""
     if size == 4:
         for k in range(count):
             _store32(target + k * target_step, 0, _load32(source + k * step, 0))
@@ -365,7 +365,7 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
 def _enter_row(
     count: Any, ndim: Any, plan: Any, sizes: Any, number: Any, row: Any, index: Any
 ) -> Any:
-    """Set row and index to a row number; return how many elements the loop may take per call."""
+    """Set `row` and `index` to a row number; return how many elements a call may take."""
     most = np.int64(1) << 62
     for i in range(count):
         _put(row, i, _get(plan, i))
@@ -419,7 +419,7 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
 # are counted instead of elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Process `shares` shares of equal size, beginning with the one whose number is `first`."""
+    """Process `shares` shares of equal size, beginning with share number `first`."""
     total, each = _get(job, 5), _get(job, 6)
     begin, end = _lesser(first * each, total), _lesser((first + shares) * each, total)
     loop, count, ndim = _get(job, 0), _get(job, 1), _get(job, 2)
@@ -436,9 +436,9 @@ _on_threads = on_threads(_run_shares)
 def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: Any) -> Any:
     """Run a loop over a tuple of arrays, inputs first; operands is the tuple's address.
 
-    loop is the address of the loop's code. sizes is the address of the count item sizes; the size
-    is 0 for an input that the loop takes as one number. pool is the address of the function that
-    runs work on a thread pool; one thread needs no pool. Each thread gets a range of elements, so
+    loop is the address of the loop's code. sizes is the address of `count` item sizes; the size is
+    0 for an input that the loop takes as one number. pool is the address of the function that runs
+    work on a thread pool; one thread needs no pool. Each thread gets a range of elements, so
     results do not depend on the number of threads. Returns 0; BAD_SHAPE if an input does not
     broadcast to the output; or OVERLAP if an input shares only some bytes with the output.
     """
@@ -468,5 +468,5 @@ def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: An
 
 
 def runner() -> Any:
-    """Return run as a compiled function."""
+    """Return `run` as a compiled function."""
     return entry_point(run, (numba.int64,) * 6)

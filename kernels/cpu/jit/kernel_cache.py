@@ -8,7 +8,7 @@ Then one process of the host compiles it, and the others load the file that this
 # Note [Kernels without Numba] Importing Numba takes 0.5 s of CPU time and 100 MB, and the first
 # kernel that it loads takes 0.2 s more. Object code is mapped and linked in 0.2 to 0.6 ms (AMD
 # EPYC, Zen 4). A kernel that needs Numba at run time (a symbol that machine_code.py does not know)
-# stays in Numba's own cache. On systems where can_load_objects is false, all kernels do.
+# stays in Numba's own cache. On systems where can_load_objects is false, all kernels stay there.
 
 from __future__ import annotations
 

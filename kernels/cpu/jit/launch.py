@@ -98,7 +98,7 @@ def pool() -> tuple[int, AbstractContextManager[Any]]:
 
 
 def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
-    """Return the function that runs loop over operands. The inputs come first; they broadcast to
+    """Return the function that runs `loop` over operands. The inputs come first; they broadcast to
     the last operand, the output.
 
     Thread  any, several at once; releases the GIL
@@ -136,8 +136,8 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
 
 def row_launcher(loop: Loop) -> Callable[..., None]:
     """Return the function of (operands, rows, n, a, b) that runs a loop of row_code. The operands
-    are a tuple of arrays in C order, which is not checked. Its attribute `alone`, a function of
-    (operands, rows, n), uses no thread pool.
+    are a tuple of arrays in C order, which is not checked. The returned function's attribute
+    `alone`, a function of (operands, rows, n), uses no thread pool.
 
     Thread  any, several at once; releases the GIL
     """
@@ -165,7 +165,7 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     ) -> tuple[Callable[[int, int], int | None], Array]:
         """Return a function for this many rows, and its words. The function takes the addresses of
         the words and of the tuple of operands. It uses threads only for enough elements. With
-        checks, it returns 1 without running if the first operand is not a plain array; otherwise
+        `checks`, it returns 1 without running if the first operand is not a plain array; otherwise
         the caller must have checked that.
         """
         words = np.array([address, rows, n, 0, 0, id(array_type)])
@@ -197,11 +197,11 @@ _Shares: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 
 
 def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
-    """Call work for ranges that make up 0 to count, on this many threads of the pool.
+    """Call `work` for ranges that make up 0 to `count`, on this many threads of the pool.
 
-    An exception in work is raised here. work must not use a pool itself. This pays if work spends
-    most of its time in code that releases the GIL. New Python threads would have to wait for the
-    cores on which the pool's threads still spin after a launch.
+    An exception in `work` is raised here. `work` must not use a pool itself. This pays if `work`
+    spends most of its time in code that releases the GIL. New Python threads would have to wait for
+    the cores on which the pool's threads still spin after a launch.
     """
     failed: list[BaseException] = []
 
@@ -303,7 +303,8 @@ _PAUSE_HARD: Final = 2
 def end_idle_threads() -> None:
     """End the idle OpenMP threads of the calling thread; its next launch starts new ones.
 
-    Note    a fork does not copy them, and OpenMP would crash in the child because of their state
+    Note    a fork does not copy these threads, and OpenMP would crash in the child because of their
+            state
     """
     if not _Pool.address or _Pool.layer != "omp":
         return

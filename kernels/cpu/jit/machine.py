@@ -275,7 +275,7 @@ def on_threads(part: Any) -> Callable[..., Any]:
 
 @intrinsic
 def stack_words(typingctx: Any, count: Any) -> Any:
-    """Return the address of count 64-bit words on the stack, valid until the function returns."""
+    """Return the address of `count` 64-bit words on the stack, valid until the function returns."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ptrtoint(builder.alloca(_INT64, args[0]), _INT64)
@@ -285,7 +285,7 @@ def stack_words(typingctx: Any, count: Any) -> Any:
 
 @intrinsic
 def copy_bytes(typingctx: Any, source: Any, target: Any, count: Any) -> Any:
-    """Copy count bytes between memories that do not overlap."""
+    """Copy `count` bytes between memories that do not overlap."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         memory = ir.IntType(8).as_pointer()

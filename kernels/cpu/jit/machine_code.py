@@ -166,7 +166,7 @@ def _mapped(image: Image, needed: dict[str, int]) -> int:
         _protect(base, image, CODE, _READ | _EXECUTE)
         _protect(base, image, CONSTANTS, _READ)
     except BaseException:
-        _python().munmap(base, size)  # none of it has run
+        _python().munmap(base, size)  # none of the code has run
         raise
     return int(base)
 

@@ -43,7 +43,7 @@ class _PartLowering(_Lowering):  # type: ignore[misc]
         library.finalize()
         made = state["cr"]
         # Callers look up the code by the object that Python would call, which must be a builtin.
-        # Each gets a distinct one, which raises an error if it is called.
+        # Each function gets a distinct builtin, which raises an error if it is called.
         never_called = [made.fndesc.qualname].remove
         context.insert_user_function(never_called, made.fndesc, [library])
         state["cr"] = made._replace(cfunc=never_called)

@@ -1,4 +1,4 @@
-"""Numba's compiler passes for kernels: only those that have an effect on them, each once.
+"""Numba's compiler passes for kernels: only passes that have an effect on kernels, each once.
 
 Numba supports any function: it looks for features that kernels do not use, and at each `+` of two
 integers it tries dozens of templates again.
@@ -9,7 +9,7 @@ integers it tries dozens of templates again.
 # of that is Python code; a tenth of its calls resolved operators on numbers. A twentieth of the
 # time went into passes without effect: kernels contain no closures (InlineClosureLikes), and no
 # expressions over whole NumPy arrays (NopythonRewrites). LLVM's passes over each function, and its
-# first ones over the module, prune reference counts; the optimizing passes prune them again.
+# first passes over the module, prune reference counts; the optimizing passes prune them again.
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEEDLESS: Final = ("InlineClosureLikes", "InlineOverloads", "NopythonRewrites")
 
 
 def passes_with(state: Any, lowering: Any) -> Any:
-    """Return those of Numba's njit passes that kernels need, with this lowering pass."""
+    """Return the passes of Numba's njit that kernels need, with this lowering pass."""
     passes = _builder.define_nopython_pipeline(state)
     passes.passes = [
         (lowering if each is _Lowering else each, why)

@@ -9,8 +9,8 @@ can load the code without Numba.
 # "Exact" wrappers are for callers that choose a wrapper by types: for any other type, also of a
 # number, they return NotImplemented, and no number is converted. An array must be of NumPy's class
 # or a subclass, with the dtype, number of axes and order of the signature, in native byte order. An
-# exact wrapper also compares whether it is writable and aligned. Errors that a kernel raises are
-# raised: see kernel_errors.py.
+# exact wrapper also compares whether the array is writable and aligned. Errors that a kernel raises
+# are raised: see kernel_errors.py.
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ def _compile(dispatcher: Any, given: tuple[Any, ...], result: Any) -> Any:
 
 
 def _emit(made: Any, build: Callable[[Any], None]) -> tuple[bytes, str]:
-    """Return the object code of a compiled function, with an entry that build adds to a module, and
-    the optimized LLVM IR of the whole.
+    """Return the object code of a compiled function, with an entry that `build` adds to a module,
+    and the optimized LLVM IR of the whole.
     """
     library = made.library
     module = library.create_ir_module("entry")

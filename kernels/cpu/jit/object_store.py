@@ -45,7 +45,7 @@ class Stored(NamedTuple):
 
 
 def read(key: str) -> Stored | None:
-    """Return the kernel stored under a key, in the user's folder or in the one of an image."""
+    """Return the kernel stored under a key, in the user's folder or in the folder of an image."""
     for folder, is_shipped in ((cache_directory(FOLDER), False), (shipped_directory(FOLDER), True)):
         if folder is None:
             continue

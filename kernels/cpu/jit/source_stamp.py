@@ -69,7 +69,7 @@ def _read(name: str) -> bytes:
 
 @functools.cache
 def _versions() -> str:
-    """Return the versions of the packages that compile, as a text; they are not imported."""
+    """Return the versions of the packages that compile, as a string, without importing them."""
     found = []
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
@@ -84,7 +84,7 @@ def _versions() -> str:
 
 @functools.cache
 def machine_stamp() -> str:
-    """Return the processor, Python and NumPy as a text: object code depends on them, too."""
+    """Return the processor, Python and NumPy as a string: object code depends on them, too."""
     cpu = read_cpu()
     parts = (
         *(cpu.vendor, cpu.family, cpu.model, *sorted(cpu.features)),

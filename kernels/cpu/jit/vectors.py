@@ -52,7 +52,7 @@ class Vectors:
 
     def load(self, address: Any, stride: Any = 1) -> Any:
         """Load elements from address on, stride elements apart, without reading beyond the last
-        one.
+        element.
         """
         kind, lanes = self.type.as_pointer(), self._lanes
         if not isinstance(stride, int):
@@ -142,8 +142,8 @@ class Vectors:
         return self._builder.fadd(product, c, flags=("contract",))
 
     def shuffled(self, a: Any, b: Any) -> tuple[Any, Any]:
-        """Return the lanes of two vectors interleaved: those of the lower halves, and of the upper
-        ones.
+        """Return the lanes of two vectors interleaved: the lanes of the lower halves, and the lanes
+        of the upper halves.
         """
         n = self._lanes
         turns = [i + of for i in range(n) for of in (0, n)]

@@ -52,20 +52,20 @@ class _State:
     """The state that the threads of this process share."""
 
     # Held while Numba compiles or loads, and during a fork, because a child could wait forever for
-    # a lock that another thread held. Numba's own lock is taken inside it. While it is held, no
+    # a lock that another thread held. Numba's own lock is taken while this lock is held, but no
     # module is imported that compiles during its import.
     lock = threading.RLock()
     # Guards the attributes below; no other lock is taken while it is held.
     counts_lock = threading.Lock()
     # The threads that wait for the compiler, and the condition that wakes the background thread
-    # when there are none.
+    # when no thread waits.
     waiters: ClassVar[set[int]] = set()
     nobody_waits = threading.Condition(counts_lock)
     resting = 0
     was_collecting = False
     was_notified = False
-    # Whether the handler before a fork has taken the lock. It has not if the fork began before
-    # another thread's import had registered the handlers.
+    # Whether the handler before a fork has taken the lock. It has not taken the lock if the fork
+    # began before another thread's import had registered the handlers.
     held_for_fork = False
 
 
@@ -126,7 +126,7 @@ def waiting_for(what: str) -> Iterator[None]:
     """If the block takes more than half a second, announce what it waits for. See Note [Announced
     waits].
 
-    Note    nested blocks are parts of the outermost one's wait. Python's garbage collector is
+    Note    a nested block belongs to the wait of the outermost block. Python's garbage collector is
             paused: otherwise it takes a quarter of the time of importing Numba
     """
     if _local.is_waiting:

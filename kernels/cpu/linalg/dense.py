@@ -34,8 +34,8 @@ def _matrices(*arrays: Array) -> Iterator[tuple[Array, ...]]:
 
 
 def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) -> bool:
-    """Let work fill outs for the whole batch; if that fails, let it run on each matrix separately.
-    Return whether it failed.
+    """Let `work` fill `outs` for the whole batch; if that fails, run it on each matrix separately.
+    Return whether the first attempt failed.
     """
     info.fill(0)
     try:
@@ -83,7 +83,8 @@ def _first_minor(x: Array, upper: bool) -> int:
 
 
 def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular: bool) -> None:
-    """Write x with a @ x = b into out; a (..., n, n) is triangular, and its other half is not read.
+    """Solve a @ x = b and write x into out; a (..., n, n) is triangular, and its other half is not
+    read.
 
     Batch axes broadcast to out's.
     """
@@ -111,8 +112,8 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
 
 
 def cholesky_solve(b: Array, factor: Array, out: Array, upper: bool) -> None:
-    """Write x with a @ x = b into out; factor is a's Cholesky factor, of which one triangle is
-    read.
+    """Solve a @ x = b and write x into out; `factor` is a's Cholesky factor, of which one triangle
+    is read.
 
     Batch axes broadcast to out's.
     """
@@ -165,7 +166,9 @@ def inverse(x: Array, out: Array, info: Array) -> None:
 
 
 def solve(a: Array, b: Array, out: Array, info: Array) -> None:
-    """Write x with a @ x = b into out. Batch axes broadcast to out's; info has a's."""
+    """Solve a @ x = b and write x into out. Batch axes broadcast to out's; info has the batch axes
+    of a.
+    """
     info.fill(0)
     try:
         np.copyto(out, np.linalg.solve(a, b))
@@ -213,7 +216,9 @@ def _by_steps(x: Array) -> tuple[Array, Array, int]:
 
 @silent
 def _solve_by_steps(a: Array, b: Array, out: Array) -> int:
-    """Write x with a @ x = b into out, for one matrix; return the number of a zero pivot, or 0."""
+    """Solve a @ x = b for one matrix; write x into out, and return the number of a zero pivot, or
+    0.
+    """
     factors, pivots, info = _by_steps(a)
     if info:
         out.fill(np.nan)
@@ -264,8 +269,8 @@ def ldl(x: Array, out: Array, pivots: Array, info: Array, hermitian: bool) -> No
 
 
 def ldl_solve(a: Array, pivots: Array, b: Array, out: Array, hermitian: bool) -> None:
-    """Write x with A @ x = b into out; a and pivots (as a column) are ldl's results for A. Invalid
-    pivots give NaN. Batch axes broadcast to out's.
+    """Solve A @ x = b and write x into out; a and pivots (as a column) are ldl's results for A.
+    Invalid pivots give NaN. Batch axes broadcast to out's.
     """
     name = "hetrs" if hermitian and np.iscomplexobj(a) else "sytrs"
     swaps = np.broadcast_to(pivots, (*out.shape[:-2], *pivots.shape[-2:]))
@@ -402,7 +407,7 @@ def pseudo_inverse(
     x: Array, atol: Array, rtol: Array, out: Array, values: Array, info: Array
 ) -> None:
     """Write the pseudoinverse of x into out, and its singular values into values. A singular value
-    counts as 0 if it is at most the larger of atol and rtol times the largest one.
+    counts as 0 if it is at most the larger of atol and rtol times the largest singular value.
     """
     u = np.empty((*x.shape[:-1], values.shape[-1]), x.dtype)
     right = np.empty((*values.shape, x.shape[-1]), x.dtype)
@@ -426,8 +431,8 @@ def qr(x: Array, out: Array, upper: Array, mode: str) -> None:
 
 
 def reflectors(x: Array, out: Array, scales: Array) -> None:
-    """Write R of x = Q @ R into out, with the Householder vectors whose reflections give Q below
-    its diagonal, and their scales into scales.
+    """Write R of x = Q @ R into out. Below its diagonal, write the Householder vectors whose
+    reflections give Q, and write their scales into `scales`.
     """
     if x.size:
         found, scales[...] = np.linalg.qr(x, "raw")

@@ -175,7 +175,7 @@ def _layer(how: Tiling) -> Any:
 
     @compiled(inline=True)
     def lay_panel(b: Any, b_row: Any, k: Any, panel: Any, count: Any, turned: Any) -> None:
-        """Pack count columns of b (rows if turned), starting at address b, into the panel."""
+        """Pack `count` columns of b (rows if `turned`), starting at address b, into the panel."""
         step = count * size
         for part in range(0, count, lanes):
             to = panel + part * size
@@ -191,7 +191,7 @@ def _layer(how: Tiling) -> Any:
 
 @compiled(inline=True)
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a separate function for each use of min.
+    # Not Python's min, of which Numba compiles a separate function for each use.
     return select(a < b, a, b)
 
 
@@ -282,13 +282,12 @@ def multiplier(dtype: str) -> Callable[[int, int, int, bool], object]:
 @functools.cache
 def panel_multiplier(dtype: str) -> Callable[[int, int, int, int, int], object]:
     """Return multiply_in_panels(a, b, out, more, way), the same product by packed panels of b.
-    Ways:
 
-    PACKED first packs each panel into the array `more`, which has space for 2 * lanes * k numbers.
-    With TURNED b is (m, k), and k is a multiple of lanes. LAYING packs all panels into out, which
-    is (k, m), and multiplies nothing; a may be b. LAID expects in b the panels that LAYING has
-    packed. They may have extra rows and columns: the first rows are used, and the columns from
-    number `more` on, which is then a multiple of lanes.
+    `way` has the flags of panel_ways. PACKED first packs each panel into the array `more`, which
+    has space for 2 * lanes * k numbers. With TURNED b is (m, k), and k is a multiple of lanes.
+    LAYING packs all panels into out, which is (k, m), and multiplies nothing; a may be b. LAID
+    expects in b the panels that LAYING has packed. They may have extra rows and columns: the first
+    rows are used, and the columns from number `more` on, which is then a multiple of lanes.
 
     With ADDS the product is added to the values in out.
     """

@@ -17,7 +17,8 @@ from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, tiling
 Array = np.ndarray[Any, Any]
 
 # Numbers of multiply-adds: from _LEAST on, loading Numba pays; up to _MOST_BESIDE_THREADS one
-# thread with panels is about as fast as two of a BLAS; up to _MOST it is faster than one of a BLAS.
+# thread with panels is about as fast as two of a BLAS; up to _MOST it is faster than one thread of
+# a BLAS.
 _LEAST: Final = 1 << 18
 _MOST_BESIDE_THREADS: Final = 1 << 21
 _MOST: Final = 1 << 29
@@ -26,8 +27,8 @@ _LANES: Final = 16
 _NAMES: Final = {"f": "float32", "d": "float64"}
 # With fewer rows, transposing a weight takes longer than it saves.
 _FEWEST_ROWS: Final = 16
-# The rows of the weight in a tile of few_rows.py, and the least multiply-adds for which it pays. It
-# takes a third of a BLAS's time: (4, 128) by (344, 128) 2.6 us instead of 7.6.
+# The rows of the weight in a tile of few_rows.py, and the least multiply-adds for which this kernel
+# pays. It takes a third of a BLAS's time: (4, 128) by (344, 128) 2.6 us instead of 7.6.
 _FEWEST_COLUMNS: Final = 4
 LEAST_OF_FEW_ROWS: Final = 1 << 17
 # With at least this many rows, packing panels pays, above all if rows of b are a page apart.
@@ -46,8 +47,8 @@ def suits_panels(n: int, k: int, m: int, dtype: Any) -> bool:
 
 
 def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Array], object]:
-    """Return the function (a, b, to) that writes the product of matrices of these shapes, or with
-    fewer rows of a. Rows of b and `to` are contiguous.
+    """Return the function (a, b, to) that writes the product of matrices of these shapes; a may
+    have fewer rows. Rows of b and `to` are contiguous.
     """
     if not _is_for_us(n, k, m, dtype, "multiplier"):
         return np.dot
@@ -140,8 +141,8 @@ def _few_rows(dtype: str) -> Callable[[Array, Array, Array], None]:
 # Note [Products of one thread]
 # The order in which a BLAS adds depends on its number of threads. That is one setting for the whole
 # process, and cannot be changed for the calling threads alone. So kernels that divide work among
-# threads, and whose results must not depend on their number, use panels only. The end of a row that
-# is shorter than a vector is computed on a copy padded with zeros.
+# threads, and whose results must not depend on the number of threads, use panels only. The end of a
+# row that is shorter than a vector is computed on a copy padded with zeros.
 
 
 def compile_alone(dtype: str) -> None:

@@ -3,10 +3,10 @@
 The scores of a block are in memory that fits the cache and is reused for the next block, so the
 matrix of all queries by all keys is never made. In addition to its results, a call needs memory for
 one block. One of the results may be the weights; then the gradient does not compute them again.
-Products are the single-threaded ones of `product`, and the loops over rows between them are those
-of attention_loops; or both are NumPy's, in attention_rows. Threads divide the blocks. For a
-gradient they divide pieces, each with its own sums, so results are the same for any number of
-threads.
+Products are computed by the single-threaded functions of `product`, and the rows between products
+by the loops of attention_loops; or NumPy computes both (attention_rows). Threads divide the blocks.
+For a gradient, threads divide pieces, each with its own sums, so results are the same for any
+number of threads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FEW: Final = 64
 # From this many multiply-adds of one product on, threads divide the work.
 _FOR_THREADS: Final = 1 << 25
 # The number of pieces of a gradient if there are few heads of key. It is not the number of threads,
-# because the order of the additions must not depend on that.
+# because the order of the additions must not depend on the number of threads.
 _PIECES: Final = 4
 
 
@@ -335,7 +335,7 @@ def _add_product(
 
 
 def _share(work: Callable[[range], None], count: int, cost: int, tools: Tools) -> None:
-    """Run work for count units, whose largest product takes `cost` multiply-adds; on several
+    """Run `work` for `count` units, whose largest product takes `cost` multiply-adds; on several
     threads if that pays.
     """
     threads = 1
@@ -352,7 +352,7 @@ def _share(work: Callable[[range], None], count: int, cost: int, tools: Tools) -
 
 
 def _add_slopes(slopes: Array, by_mask: Array, n: int, h: int, rows: slice) -> None:
-    """Add the score gradients of a block to those of the mask, in which any axis may be
+    """Add the score gradients of a block to the gradients of the mask, in which any axis may be
     broadcast.
     """
     if not by_mask.size:
@@ -381,7 +381,7 @@ def attention(
     dropout: float,
 ) -> None:
     """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
-    the sums of exp(score) into log_sum. Store the weights in kept, which only the gradient reads.
+    the sums of exp(score) into log_sum. Store the weights in `kept`, which only the gradient reads.
 
     query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
     bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
@@ -443,8 +443,8 @@ def attention_gradient(
 ) -> None:
     """Write the gradients by query, key, value and mask into out, by_key, by_value and by_mask.
 
-    Shapes as for attention; g has the shape of result, and by_mask that of mask, or no elements if
-    it is not needed.
+    Shapes as for attention; g has the shape of result, and by_mask the shape of mask, or no
+    elements if this gradient is not needed.
     """
     if not (log_sum.size and key.shape[2]):
         for one in (out, by_key, by_value, by_mask):

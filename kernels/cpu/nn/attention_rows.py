@@ -1,6 +1,6 @@
 """Attention's work on rows of scores by whole-row kernels, and its NumPy version.
 
-NumPy's loops and products are used while those of attention_loops are being compiled.
+NumPy's loops and products are used while the loops of attention_loops are being compiled.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def _numbers(given: Array | None, value: float, like: Array) -> Array:
 
 
 def _columns(x: Array) -> tuple[Array, Any]:
-    """Return a view of (samples, channels, positions) with the channels last (without the positions
-    if there is one), and the axes before the channels.
+    """Return a view of (samples, channels, positions) with the channels last, and the axes before
+    the channels. If there is only one position, the view has no axis of positions.
     """
     return (x[:, :, 0], 0) if x.shape[2] == 1 else (x.transpose(0, 2, 1), (0, 1))
 
@@ -129,8 +129,8 @@ def channels_gradients(
     by_bias: Array,
     eps: float,
 ) -> None:
-    """Write the gradients of channels by x, weight and bias. Shapes as for channels; an out without
-    elements is skipped.
+    """Write the gradients of `channels` by x, weight and bias. Shapes as for `channels`; an output
+    without elements is skipped.
     """
     if not x.size:
         by_weight.fill(0)

@@ -120,9 +120,9 @@ def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
 
 # Note [Zeros around an image]
 # The compiled loops also multiply the zeros around an image, and 0 times an inf or a NaN is NaN. If
-# the operand that is multiplied by the zeros contains one, this function is used instead. It goes
-# over the kernel elements and uses only the pixels inside the image, which is the definition of the
-# result. It is also used while the loops are compiled.
+# the operand that is multiplied by the zeros contains an inf or a NaN, the function below is used
+# instead of the loops. It goes over the kernel elements and uses only the pixels inside the image,
+# which is the definition of the result. It is also used while the loops are compiled.
 @silent
 def _tap_by_tap(
     name: str, x: Array, weight: Array, y: Array, sliding: Sliding, groups: int

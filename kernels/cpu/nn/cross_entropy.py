@@ -49,7 +49,7 @@ def rows(
 
 @silent
 def losses(x: Array, target: Array, out: Array, reduction: int) -> None:
-    """Write the same losses as rows into out, if no gradient is needed."""
+    """Write the same losses as `rows` into out, if no gradient is needed."""
     rows(x, target, out, np.empty_like(x), np.empty(len(x), x.dtype), reduction)
 
 
@@ -57,7 +57,7 @@ def losses(x: Array, target: Array, out: Array, reduction: int) -> None:
 def rows_gradient(
     g: Array, target: Array, weights: Array, totals: Array, out: Array, reduction: int
 ) -> None:
-    """Write the gradient of rows by x into out: g * (weights / totals), minus g at the class."""
+    """Write the gradient of `rows` by x into out: g * (weights / totals), minus g at the class."""
     own = own_classes(target, out.shape[1])
     if reduction == 1 and len(own):
         g = g / len(own)

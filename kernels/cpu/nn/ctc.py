@@ -46,9 +46,9 @@ def _bars(letters: Array) -> Array:
 @silent
 def _move(before: Array, barred: Array) -> Array:
     """Return the log-sums over the paths to each letter: from itself, from the previous letter, or
-    from the one before that.
+    from the letter before that.
 
-    before has two more elements at the front.
+    `before` has two more elements at the front.
     """
     ways = np.stack([before[:, 2:], before[:, 1:-1], before[:, :-2] + barred])
     return np.logaddexp.reduce(ways)  # type: ignore[no-any-return]
@@ -150,7 +150,7 @@ def gradient(
     zero_infinity: bool,
 ) -> None:
     """Write g times the gradient of losses into out. The gradient is by the input of the
-    log_softmax that made log_probs: the probabilities minus those given the text.
+    log_softmax that made log_probs: the probabilities minus the probabilities given the text.
 
     Raises  IndexError for a letter that is not a class, or sizes that do not fit
     """

@@ -28,9 +28,9 @@ def _bar(letters: Any, barred: Any) -> None:
 @compiled(alone=False)
 def _move(before: Any, barred: Any, moved: Any) -> None:
     """Write the log-sums over the paths to each letter: from itself, from the previous letter, or
-    from the one before that.
+    from the letter before that.
 
-    before has two more elements at the front. Bound by arithmetic: three exponentials and a
+    `before` has two more elements at the front. Bound by arithmetic: three exponentials and a
     logarithm per letter, vectorized.
     """
     for s in range(len(moved)):

@@ -54,7 +54,7 @@ def group_norm(
     num_groups: int,
     eps: float,
 ) -> None:
-    """Write the gradient of channel_norms.groups by x into out. Shapes as for groups; deviation
+    """Write the gradient of channel_norms.groups by x into out. Shapes as for `groups`; `deviation`
     includes eps already.
     """
     if not x.size:
@@ -77,7 +77,7 @@ def batch_norm(
     out: Array,
     eps: float,
 ) -> None:
-    """Write the gradient of batch_norm.channels by x into out. Shapes as for channels."""
+    """Write the gradient of batch_norm.channels by x into out. Shapes as for `channels`."""
     if not x.size:
         return
     axes = (0, *range(2, x.ndim))

@@ -28,8 +28,8 @@ def entry(name: str, dtype: str) -> Callable[[int, int, int], None]:
     """Return gather(padded, columns, words) or scatter, compiled for float32 or float64; its
     arguments are the ids of arrays.
 
-    gather writes columns, one row after the other; scatter, its adjoint, adds them to padded. words
-    are those of Patches._words; all arrays are contiguous.
+    gather writes columns, one row after the other; scatter, its adjoint, adds them to padded.
+    `words` has the words of Patches._words; all arrays are contiguous.
     """
     line = _copied(dtype) if name == "gather" else _added(dtype)
     return entry_point(_walked(line, 4 if dtype == "float32" else 8), (numba.int64,) * 3)

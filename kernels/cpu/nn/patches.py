@@ -24,8 +24,8 @@ Sizes = tuple[int, ...]
 
 # The size of a block of columns in bytes. Among 0.5 to 4 MiB the largest is fastest, by 5 % for 64
 # channels and by a third for 16 (AMD EPYC, Zen 3, with caches of 512 KiB and 32 MiB): the product
-# packs its operands anyway, and is faster for wide ones. Products with fewer columns than _FEWEST
-# run at half speed.
+# packs its operands anyway, and is faster for wide operands. Products with fewer columns than
+# _FEWEST run at half speed.
 _BLOCK_BYTES: Final = 1 << 22
 _FEWEST: Final = 64
 # For fewer numbers NumPy copies the columns, and Numba is not loaded.
@@ -38,8 +38,8 @@ LANES: Final = 16
 class Sliding(NamedTuple):
     """How a kernel slides over an image, along three axes.
 
-    `image`, `kernel` and `grid` are sizes; grid is that of the output. `padding` is the padding
-    before an image; the padding after it follows from the grid.
+    `image`, `kernel` and `grid` are sizes; `grid` is the size of the output. `padding` is the
+    padding before an image; the padding after it follows from the grid.
     """
 
     image: Sizes
@@ -91,7 +91,7 @@ class Sliding(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some columns: those of whole images, or some of those of one image.
+    """Some columns: all columns of some images, or some columns of one image.
 
     `lines` is the number of lines of the grid along its last axis; of each line, `width` positions
     from `begin` on are taken.

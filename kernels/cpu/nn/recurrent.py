@@ -68,7 +68,7 @@ def sequence(
     and before, (rows, ...), are for the gradient. A step uses the first rows of the batch. All
     inputs have the dtype of saved; results are rounded to their own dtype.
     """
-    # Arrays whose parts are read by address below. Others may be copies.
+    # The parts of these arrays are used by address below. Other inputs may be copied first.
     require_arrays(weight, saved, before)
     h = np.array(hx, order="C")
     c = h if cx is None else np.array(cx, order="C")
@@ -114,9 +114,9 @@ def sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Run sequence backward: write the gradients by gates, by the product's contribution to the
-    gates, by hx and by cx. The second one, `over`, is only written for gru; for other cells it
-    equals the first one, and `over` has no rows.
+    """Run `sequence` backward: write the gradients by gates, by the product's contribution to the
+    gates, by hx and by cx. The second gradient, `over`, is only written for gru; for other cells it
+    equals the first gradient, and `over` has no rows.
 
     g, last_h and last_c are the gradients of sequence's results, None for zeros; d_cx has rows only
     for lstm; over has saved's dtype.

@@ -23,9 +23,9 @@ _get: Final = LOAD["int64"]
 
 # forward(gates, product, saved, h, c) updates h and c. backward(g, saved, before, dh, dc, d_gates,
 # d_product) leaves in dh the part of the gradient that does not go through the product. All are
-# matrices in C order with a row for each member of the batch. Cells without c get h and dh in its
-# place. Arrays are given by their ids, because Numba compiles that faster than array arguments.
-# See Note [Reading array objects] in array_objects.py.
+# matrices in C order with a row for each member of the batch. Cells without c get h in place of c,
+# and dh in place of dc. Arrays are given by their ids, because Numba compiles that faster than
+# array arguments. See Note [Reading array objects] in array_objects.py.
 
 
 @functools.cache

@@ -18,7 +18,7 @@ def sums_between(x: Array, first: Array, end: Array, axis: int) -> Array:
     first, end = np.clip(first, 0, length), np.clip(end, 0, length)
     x = np.moveaxis(x, axis, 0)
     # One zero is appended, so that a segment may begin or end there. Every second sum of reduceat
-    # is that of a gap between two segments.
+    # is the sum of a gap between two segments.
     longer = np.concatenate([x, np.zeros((1, *x.shape[1:]), x.dtype)])
     sums = np.add.reduceat(longer, np.stack([first, end], 1).reshape(-1), 0, x.dtype)[::2]
     sums[first >= end] = 0

@@ -19,7 +19,9 @@ def _add_row(row: Any, weight: Any, total: Any) -> None:
 
 @compiled(alone=False)
 def _along(row: Any, starts: Any, places: Any, weights: Any, even: Any, into: Any) -> None:
-    """Compute the sums along a row; `even` is the number of taps per output, 0 if they differ."""
+    """Compute the sums along a row; `even` is the number of taps per output, 0 if the numbers
+    differ.
+    """
     if even == 1:
         for i in range(len(into)):
             into[i] = weights[i] * row[places[i]]

@@ -44,7 +44,7 @@ def parts_of(
     table: Array, weights: Array, lengths: tuple[int, ...], taps: tuple[int, ...]
 ) -> tuple[Any, ...]:
     """Return (starts, places, weights) of each axis, and the number of places of each output of the
-    last axis, 0 if they differ.
+    last axis, 0 if the numbers differ.
     """
     tables = list(_tables(table, weights, lengths, taps))
     counts = np.diff(tables[-1][0])

@@ -27,7 +27,7 @@ def _four(words: Any) -> Any:
 
 @compiled(inline=True)
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a separate function for each use of min.
+    # Not Python's min, of which Numba compiles a separate function for each use.
     return select(a < b, a, b)
 
 
@@ -50,8 +50,8 @@ def _neighbours(rows: int, columns: int, stride: int, lanes: int) -> Any:
     def make(
         typingctx: Any, x: Any, best: Any, places: Any, width: Any, place: Any, low: Any
     ) -> Any:
-        """Write the maxima of windows, and their positions, to the addresses best and places. The
-        first window begins at the address x, which is position `place`; the type of low is the
+        """Write the maxima of windows, and their positions, to the addresses `best` and `places`.
+        The first window begins at the address x, which is position `place`; the type of low is the
         elements' type.
         """
 

@@ -80,7 +80,7 @@ def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
 
 
 def largest_by_numpy(x: Array, best: Array, places: Array, windows: Windows, low: float) -> None:
-    """Compute largest with NumPy, one window element at a time for all windows."""
+    """Compute `largest` with NumPy, one window element at a time for all windows."""
     axes = [
         _seen_along(length, count, one)
         for length, count, one in zip(x.shape[1:], best.shape[1:], windows, strict=True)

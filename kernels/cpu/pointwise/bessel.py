@@ -230,7 +230,8 @@ def _airy_far(x: float) -> float:
     return (along * p + across * q) / math.sqrt(2.0 * math.pi * root)
 
 
-# The functions that vector_math compiles with Numba; a function follows those that it calls.
+# The functions that vector_math compiles with Numba; a function follows the functions that it
+# calls.
 COMPILED = (
     *(_bessel_near, _bessel_between, _bessel_far, bessel, bessel_j0, bessel_j1, bessel_y0),
     *(bessel_y1, _bessel_k_near, bessel_ke, scaled_modified_bessel_k0, scaled_modified_bessel_k1),

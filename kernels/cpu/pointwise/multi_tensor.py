@@ -28,17 +28,17 @@ Numbers = Sequence[float]
 # digits, and depend on the number of threads.
 _DOT_LIMIT: Final = 8192
 
-# If all tensors together have more elements, a launch is compiled. So a program with few parameters
-# never waits for Numba, which also needs 115 MB; an existing launch serves any number of elements.
-# A step of Adam over four parameters on one core of an AMD EPYC (Zen 5), in us, line by line and by
-# a launch: 40 and 25 at 64 elements each, 51 and 26 at 2048, 62 and 27 at 4096.
+# If all tensors together have more elements than this, a launch is compiled. So a program with few
+# parameters never waits for Numba, which also needs 115 MB; an existing launch serves any number of
+# elements. A step of Adam over four parameters on one core of an AMD EPYC (Zen 5), in us, line by
+# line and by a launch: 40 and 25 at 64 elements each, 51 and 26 at 2048, 62 and 27 at 4096.
 LIMIT: Final = CHEAP_LIMIT
 
 
 def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
-    """Run a program on several rows of arrays; numbers has the program's numbers for each row.
-    arrays holds the arrays for the program's first variable, row by row, then those for its second,
-    and so on.
+    """Run a program on several rows of arrays; `numbers` has the program's numbers for each row.
+    `arrays` holds the arrays for the program's first variable, row by row, then the arrays for its
+    second, and so on.
 
     The arrays of a row have the same shape; all have one dtype and are in C order. If rows share
     memory, each row is finished before the next one begins.
@@ -122,8 +122,8 @@ def norms(order: float, *arrays: Array) -> None:
 def apply_given(
     program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Array
 ) -> None:
-    """Run a program as `apply` does, with some numbers given by arrays. For each None in numbers,
-    arrays begins with a float64 vector that has one number for each row. If skips is true, a
+    """Run a program as `apply` does, with some numbers given by arrays. For each None in `numbers`,
+    `arrays` begins with a float64 vector that has one number for each row. If `skips` is true, a
     float32 array with one element comes first: nothing is written if that element is not 0.
     """
     first = skips + list(numbers).count(None)
@@ -139,9 +139,9 @@ def apply_given(
 
 
 def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Array) -> None:
-    """Run a program as `apply_given` does, without skips. arrays begins with a flag, a float32
-    array with one element. It is set to 1 if an element of the program's first variable was not
-    finite.
+    """Run a program as `apply_given` does, without `skips`. `arrays` begins with a flag, a float32
+    array with one element. The flag is set to 1 if an element of the program's first variable was
+    not finite.
     """
     flag, *others = arrays
     first = list(numbers).count(None)
@@ -152,7 +152,7 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Ar
 
 
 def take(column: Array, *kept: Array) -> None:
-    """Write arrays of one element, with column's dtype, one after the other into column."""
+    """Write arrays of one element, with column's dtype, one after the other into `column`."""
     for place, one in enumerate(kept):
         column[place] = one.reshape(())
 
@@ -166,7 +166,7 @@ def put(column: Array, *kept: Array) -> None:
 def _by_lines(
     program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array], *, by_numpy: bool = False
 ) -> None:
-    """Do the same as apply, with one NumPy pass for each line and row."""
+    """Do the same as `apply`, with one NumPy pass for each line and row."""
     rows, dtype = len(numbers), arrays[0].dtype
     lines = program.readings.get("lines")
     if lines is None:

@@ -75,7 +75,7 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
 
 
 def is_stored(program: Program, results: Mapping[str, Node], dtype: Any) -> bool:
-    """Return whether launcher needs no compiler."""
+    """Return whether `launcher` needs no compiler."""
     has_loop = kernel_cache.is_stored(*_LOOP, *_given(program, results, dtype))
     return has_loop and all(
         kernel_cache.is_function_stored(_LOOP[0], one) for one in ("reader", "walker")

@@ -74,7 +74,7 @@ def _walk(
     begin: Any, end: Any,
 ) -> None:  # fmt: skip
     """Process the elements from begin to end, counted over all rows. The numbers of a row are
-    `step` after those of the row before.
+    `step` after the numbers of the row before.
     """
     pointers = stack_words(width + constants)
     row = np.int64(0)
@@ -97,7 +97,7 @@ def _walk(
 # The words of a job: the arguments of _walk, then total and elements per share.
 @compiled(alone=False)
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Process `shares` shares of equal size, beginning with the one whose number is `first`."""
+    """Process `shares` shares of equal size, beginning with share number `first`."""
     total, elements = _get(job, 7), _get(job, 8)
     begin, end = min(first * elements, total), min((first + shares) * elements, total)
     _walk(
@@ -135,7 +135,7 @@ def _walk_shares(
 class _Source(Source):
     """The source of a program's loop: arrays are updated in place, numbers are loaded once."""
 
-    # It may write several arrays, and writes to addresses that it reads, so LLVM must know of
+    # The loop may write several arrays, and writes to addresses that it reads, so LLVM must know of
     # aliasing.
     _memory = "LOAD", "STORE"
 

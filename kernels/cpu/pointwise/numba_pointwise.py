@@ -3,8 +3,8 @@
 The loop takes addresses and a count, so that one launcher serves all bodies. It only gets
 contiguous memory, which LLVM vectorizes; the launcher packs other layouts into blocks. Bodies have
 no fast-math flags: they round as NumPy's ufuncs do, with the right results for NaN, inf and -0.0.
-Of the functions that bodies call, only those of vector_math let LLVM fuse a product and a sum (the
-flag `contract`). Common subexpressions are computed once.
+Of the functions that bodies call, only the functions of vector_math let LLVM fuse a product and a
+sum (the flag `contract`). Common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def value_dtype(dtypes: Sequence[Any]) -> Any:
 def can_compile(tree: Node, dtypes: Sequence[Any]) -> bool:
     """Return whether Numba can compile the body for these dtypes, with half types in float32.
 
-    NumPy computes integers that divide or take powers, because it checks for zeros first; bool; and
+    NumPy computes divisions and powers of integers, because it checks for zeros first; bool; and
     unsigned integers wider than 8 bits, because Numba promotes them to floats next to its own
     integers.
     """
@@ -145,7 +145,9 @@ def can_compile(tree: Node, dtypes: Sequence[Any]) -> bool:
 
 
 def can_hold(dtypes: Sequence[Any]) -> bool:
-    """Return whether compiled code may load and store these: see Note [Half types in memory]."""
+    """Return whether compiled code may load and store these dtypes: see Note [Half types in
+    memory].
+    """
     return can_round_float16() or np.dtype(np.float16) not in dtypes
 
 
@@ -162,7 +164,8 @@ def compile_loop(
     numbers: Collection[str] = (),
 ) -> Any:
     """Compile the inner loop of tree with Numba; return a compiler.Loop. `names` and `dtypes` are
-    those of the inputs. `numbers` are the names of 0-d inputs next to an output with axes.
+    the names and dtypes of the inputs. `numbers` are the names of 0-d inputs next to an output with
+    axes.
 
     Thread  one at a time
     Note    1e6 float32 * 0.9 in place, in us on one core of an AMD EPYC (Zen 4): 44; 74 if the
@@ -209,7 +212,9 @@ def looks_up(tree: Node, dtypes: Sequence[Any], out_dtype: Any) -> bool:
 
 
 class Source:
-    """The source of one generated module, of one tree, or, in multi_tensor, of several."""
+    """The source of one generated module, made from one tree, or, in multi_tensor, from several
+    trees.
+    """
 
     _memory = "LOAD_APART", "STORE_APART"
 
@@ -313,7 +318,7 @@ class Source:
         return [*lines, f"FAR = {self._value}(vector_math.FAR[{self._value.name!r}])"]
 
     def _inputs(self) -> tuple[list[str], list[str]]:
-        """Return the lines that load numbers once, and those that load elements."""
+        """Return the lines that load numbers once, and the lines that load elements."""
         fetched: list[str] = []
         read: list[str] = []
         for i, (name, dtype) in enumerate(zip(self._names, self._dtypes)):

@@ -187,7 +187,7 @@ class _Constants(dict[Any, tuple[Any, ...]]):
     """The literals of a function, by the dtype of the operands.
 
     For floating dtypes they are 0-d arrays, which ufuncs take in half the time of Python numbers.
-    For integer dtypes they are Python numbers, so that NumPy rejects those that the dtype cannot
+    For integer dtypes they are Python numbers, so that NumPy rejects numbers that the dtype cannot
     hold.
     """
 
@@ -251,7 +251,7 @@ def _sign(x: Array) -> Array:
 
 @silent
 def _where(condition: Array, x: Array, y: Array) -> Array:
-    """Return np.where, which takes half the time if shapes and dtypes agree."""
+    """Return np.where of the arguments, in half the time if shapes and dtypes agree."""
     if condition.__class__ is np.ndarray and x.__class__ is np.ndarray and condition.ndim:
         shape = condition.shape
         if x.shape == shape or not x.ndim:
@@ -288,7 +288,7 @@ def _round(x: Array) -> Array:
 @silent
 def _pow(x: Array, y: Array) -> Array:
     if not getattr(y, "ndim", 0) and x.dtype.kind == "f":
-        # The same results as those of Numba and of fold. NumPy takes 0.2 us per element for a cube.
+        # Numba and `fold` give the same results. NumPy takes 0.2 us per element for a cube.
         # Exponents are compared as Python numbers, because NumPy's comparison costs as much as the
         # power.
         exponent = float(y)

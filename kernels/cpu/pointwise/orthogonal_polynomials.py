@@ -155,7 +155,8 @@ def _far_out(kind: float, x: float, n: float) -> float:
     return -math.inf if x < 0.0 and n % 2.0 == 1.0 else math.inf
 
 
-# The functions that vector_math compiles with Numba; a function follows those that it calls.
+# The functions that vector_math compiles with Numba; a function follows the functions that it
+# calls.
 COMPILED = (
     *(_chebyshev_of_angle, _chebyshev, chebyshev_polynomial_t, chebyshev_polynomial_u),
     *(chebyshev_polynomial_v, chebyshev_polynomial_w, _far_out, _by_steps, hermite_polynomial_h),

@@ -35,8 +35,8 @@ SPECIAL_LIMIT: Final = 64
 # NumPy casts float16 one by one: exp of 256 takes 2.2 us with NumPy and 1.7 with Numba, of 1024 9.6
 # and 2.2, of 4096 28 and 3.3.
 HALF_LIMIT: Final = 256
-# Powers with these exponents, and those in their gradients, are computed as products and roots. The
-# exponent is nearly always a single number, and libm's pow takes 8 ns per element.
+# Powers with these exponents, and the powers in their gradients, are computed as products and
+# roots. The exponent is nearly always a single number, and libm's pow takes 8 ns per element.
 SHORT_EXPONENTS: Final = frozenset({2.0, 3.0, 0.5, -0.5, -1.0, -2.0})
 
 
@@ -66,8 +66,8 @@ class PointwiseKernel:
         self.limit = SPECIAL_LIMIT if is_special else CHEAP_LIMIT if is_cheap else SMALL_LIMIT
         self.small = self._small_special if is_special else self._small
         self._into = into_function(body)
-        # The loop for each key of dtypes (or the one that all share); None if NumPy computes any
-        # size.
+        # The loop for each key of dtypes (or the loop that all keys share); None if NumPy computes
+        # any size.
         self._loops: dict[Any, Callable[..., None] | None] = {}
         self._exponent = _exponent_of(body)
         self._short: dict[float, PointwiseKernel] = {}
@@ -86,7 +86,7 @@ class PointwiseKernel:
             self.run_large(arrays, out)
 
     def compute(self, arrays: Sequence[Array], out: Array) -> None:
-        """Do the same as run, if no dtype is a half type."""
+        """Do the same as `run`, if no dtype is a half type."""
         if out.size <= self.limit:
             self.run_small(arrays, out)
         else:
@@ -117,13 +117,13 @@ class PointwiseKernel:
         return define_silent(source, "small", known)
 
     def run_small(self, arrays: Sequence[Array], out: Array) -> None:
-        """Do the same as compute, with NumPy."""
+        """Do the same as `compute`, with NumPy."""
         self._into(out, *arrays)
 
     def run_large(
         self, arrays: Sequence[Array], out: Array
     ) -> Callable[[tuple[Array, ...]], None] | None:
-        """Do the same as compute, with Numba if it can compile the body for these dtypes.
+        """Do the same as `compute`, with Numba if it can compile the body for these dtypes.
 
         Return a function of a tuple for later calls with operands of the same dtypes, 0-d where
         these are 0-d; None if the next operands must be checked again.
@@ -232,7 +232,7 @@ def is_half(dtypes: Sequence[Any]) -> bool:
 def run_wide(
     compute: Callable[[Sequence[Array], Array], None], arrays: Sequence[Array], to: Array
 ) -> None:
-    """Run compute with float32 copies of half-type arrays."""
+    """Run `compute` with float32 copies of half-type arrays."""
     wide = [array.astype(WIDE[array.dtype]) if array.dtype in WIDE else array for array in arrays]
     if to.dtype not in WIDE:
         compute(wide, to)

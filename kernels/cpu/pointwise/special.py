@@ -76,7 +76,8 @@ def digamma(x: float) -> float:
         if x == -math.inf or x == math.floor(x):
             return math.nan
         # The angle is computed from the distance to the nearest integer, which is exact. pi * x
-        # would lose the relevant digits, and x - floor(x) those of an x just below an integer.
+        # would lose the relevant digits, and x - floor(x) would lose the digits of an x just below
+        # an integer.
         reflected = -math.pi / math.tan(math.pi * (x - math.floor(x + 0.5)))
         x = 1.0 - x
     # Near the positive root the recurrence cancels; the series about the root does not. The root is
@@ -176,8 +177,7 @@ def erfinv(x: float) -> float:
 
 def zeta(s: float, q: float) -> float:
     """Return Hurwitz's zeta, the sum over k >= 0 of 1 / (q + k)^s. It is inf at s = 1 and at q = 0,
-    -1
-    ..., and NaN for s below 1, and for q below 0 if s is not an integer.
+    -1, -2 ..., and NaN for s below 1, and for q below 0 if s is not an integer.
     """
     if s == 1.0:
         return math.inf
@@ -393,7 +393,8 @@ def gamma_slope(a: float, x: float) -> float:
     return -x / a * total
 
 
-# The functions that vector_math compiles with Numba; a function follows those that it calls.
+# The functions that vector_math compiles with Numba; a function follows the functions that it
+# calls.
 COMPILED = (
     *(lgamma, _polynomial, digamma, _hurwitz_zeta, polygamma, erfinv, zeta),
     *(erfcx_positive, erfcx, ndtri, bessel_ie, i0e, i1e),

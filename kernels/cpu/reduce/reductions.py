@@ -81,8 +81,8 @@ def count_nonzero(x: Array, out: Array, axes: Axes) -> None:
 def _squares(x: Array, axes: Axes, n: int) -> Array:
     """Return the sums over axes of squared deviations from the means."""
     away = np.asarray(np.subtract(x, np.divide(add_up(x, axes, keepdims=True), n)))
-    # In float32 the rounding error of the mean may exceed the deviations. Their sum corrects for
-    # it.
+    # In float32 the rounding error of the mean may exceed the deviations. The sum of the deviations
+    # corrects for this error.
     rest = None if x.dtype == np.float64 else add_up(away, axes)
     total = np.asarray(add_up(np.square(away, away), axes))
     if rest is not None:
@@ -109,7 +109,7 @@ def var(x: Array, out: Array, axes: Axes, correction: float) -> None:
 
 @silent
 def std(x: Array, out: Array, axes: Axes, correction: float) -> None:
-    """Write the standard deviations, the square roots of var, into out."""
+    """Write the standard deviations, the square roots of `var`, into out."""
     np.sqrt(_deviate(x, axes, correction), out=out, casting="unsafe")
 
 

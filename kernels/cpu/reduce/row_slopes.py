@@ -32,7 +32,7 @@ def var(g: Array, x: Array, out: Array, length: int, scale: float) -> None:
 
 @silent
 def logsumexp(g: Array, x: Array, out: Array, length: int) -> None:
-    """Write g * exp(x) / sum(exp(x)) into out. Shapes as in var.
+    """Write g * exp(x) / sum(exp(x)) into out. Shapes as in `var`.
 
     A row with NaN or +inf, or with only -inf, gives NaN, as softmax does.
     """
@@ -48,7 +48,7 @@ def logsumexp(g: Array, x: Array, out: Array, length: int) -> None:
 
 @silent
 def norm(g: Array, size: Array, x: Array, out: Array, length: int) -> None:
-    """Write g * x / size into out; size: a number for each row, not 0. Shapes as in var."""
+    """Write g * x / size into out; size: a number for each row, not 0. Shapes as in `var`."""
     if not x.size:
         return
     rows = x.reshape(-1, length)

@@ -84,7 +84,7 @@ def cumprod(x: Array, out: Array, axis: int) -> None:
 
 
 def logcumsumexp(x: Array, out: Array, axis: int) -> None:
-    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out; computed as in cumsum."""
+    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out; computed as in `cumsum`."""
     _accumulate(np.logaddexp, x, out, axis)
 
 

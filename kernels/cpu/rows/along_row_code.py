@@ -44,7 +44,7 @@ ALONG: Final = ("rows", "columns", "turns")
 def take(
     codes: Sequence[RowCode], steps: list[Step], places: Sequence[dict[str, Any]], at: Any
 ) -> None:
-    """Build a group of steps (see loops_of) for a row of each code; `at` is its index in its
+    """Build a group of steps (see loops_of) for a row of each code; `at` is the row's index in its
     block.
     """
     for code, there in zip(codes, places, strict=True):
@@ -169,7 +169,7 @@ class RowCode:
                 self._store(self._number(step.text), self._place(step.to, step.place), self.element)
 
     def build_loops(self, codes: Sequence[RowCode], steps: list[Step]) -> None:
-        """Build one loop over a row of each of codes."""
+        """Build one loop over a row of each of `codes`."""
         _build_loop([_Loop(code, steps) for code in codes])
 
     def build_again(self, steps: list[Step]) -> None:
@@ -253,7 +253,7 @@ class RowCode:
 
 
 def _build_loop(loops: Sequence[_Loop]) -> None:
-    """Build one loop over a row for each of loops, all with the same steps, and the scalars that
+    """Build one loop over a row for each of `loops`, all with the same steps, and the scalars that
     these reduce to.
     """
     one = loops[0]

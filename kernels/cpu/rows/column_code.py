@@ -17,13 +17,13 @@ _BAND: Final = 32
 _BLOCK_BYTES: Final = 4096
 # Note [Parts of the rows]
 # The hardware prefetches a stream from its beginning to its end, but not the data of a later row.
-# So rows are divided into parts that are far apart: four for a kernel with one operand, two for one
-# with two. An iteration adds a row of each part, pair by pair, so memory is read in four streams.
-# 1000 x 1000 float32 take 43.5 us with four streams, 54 with two, 52 with eight, and 47 with four
-# adjacent rows. 10,000 x 1000, from memory, take 1.6 ms, or 2.4 with adjacent rows, or 2.1 row by
-# row. With vectors of half a line, which never cross lines, 1000 x 1000 take 48 us, because fewer
-# bytes are requested at a time. But for data in the L2 cache, such as 100 x 1000, these vectors
-# take 3.57 us instead of 3.75 (one core of an AMD EPYC, Zen 4).
+# So rows are divided into parts that are far apart: four for a kernel with one operand, two for a
+# kernel with two. An iteration adds a row of each part, pair by pair, so memory is read in four
+# streams. 1000 x 1000 float32 take 43.5 us with four streams, 54 with two, 52 with eight, and 47
+# with four adjacent rows. 10,000 x 1000, from memory, take 1.6 ms, or 2.4 with adjacent rows, or
+# 2.1 row by row. With vectors of half a line, which never cross lines, 1000 x 1000 take 48 us,
+# because fewer bytes are requested at a time. But for data in the L2 cache, such as 100 x 1000,
+# these vectors take 3.57 us instead of 3.75 (one core of an AMD EPYC, Zen 4).
 _STREAMS: Final = 4
 
 

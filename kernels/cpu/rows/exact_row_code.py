@@ -8,8 +8,9 @@ numpy_twins.py or the compiled loop has served a call.
 # Note [NumPy's order of additions]
 # np.add.reduce adds up to 128 numbers of a row in eight partial sums, which it adds in pairs; then
 # it adds the remainder, of less than eight numbers, one by one. It splits longer rows in halves, at
-# a multiple of eight. The table that a kernel gets describes this: the number of leaves, and for
-# each leaf its length, and how many times the last two sums are then added to each other.
+# a multiple of eight. The table that a kernel gets describes this: the number of leaves (parts that
+# are not split), and for each leaf its length, and how many times the last two sums are then added
+# to each other.
 
 from __future__ import annotations
 
@@ -163,8 +164,8 @@ class ExactRowCode(RowCode):
 
 
 def _build_scans(codes: Sequence[RowCode], step: Scan) -> None:
-    """Build cumulative sums along a row of each of codes, in one loop: each addition waits for the
-    one before it, but not for those of other rows.
+    """Build cumulative sums along a row of each of `codes`, in one loop: each addition waits for
+    the one before it, but not for additions of other rows.
     """
     code = codes[0]
     build, one, size = code.builder, ir.Constant(I64, 1), ir.Constant(I64, code.size)

@@ -34,10 +34,11 @@ _PART: Final = 1 << 15
 # The number of rows that one thread adds in sequence, and so the most terms that a float32 adds.
 _BAND: Final = 32
 DTYPES: Final = ("float32", "float64")
-# Rows up to this size in bytes are reduced eight at a time; for longer ones that is not faster.
+# Rows up to this size in bytes are reduced eight at a time; for longer rows that is not faster.
 _SHORT_BYTES: Final = 512
-# For these, one vector per iteration is fastest: for 1e6 float32 in rows of 7 the sums take 203 us
-# instead of 315, in rows of 32 71 instead of 80, in rows of 64 59 instead of 49 (AMD EPYC, Zen 4).
+# For rows up to this size, one vector per iteration is fastest: for 1e6 float32 in rows of 7 the
+# sums take 203 us instead of 315, in rows of 32 71 instead of 80, in rows of 64 59 instead of 49
+# (AMD EPYC, Zen 4).
 _SHORTEST_BYTES: Final = 128
 _AT_A_TIME: Final = 8
 # Inputs of at least this many bytes come from memory. They are read in several streams if there are
@@ -109,11 +110,12 @@ def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
 
 
 def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
-    """Return the function that computes a result of shape final, by a loop over rows of n elements
-    of one array in C order.
+    """Return the function that computes a result of shape `final`, by a loop over rows of n
+    elements of one array in C order.
 
-    Note    no Python call is between it and the loop, because each would take a tenth of the time:
-            the sum of 1e4 float32 takes 1.2 us, of which the loop takes 0.5 (AMD EPYC, Zen 4)
+    Note    no Python call is between this function and the loop, because each would take a tenth of
+            the time: the sum of 1e4 float32 takes 1.2 us, of which the loop takes 0.5 (AMD EPYC,
+            Zen 4)
     """
     empty = maker_of(final, dtype)
     run: Callable[..., int | None] | None = None
@@ -167,7 +169,7 @@ def _is_layer_norm(facts: CallFacts) -> bool:
 
 
 def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[Array]:
-    """Return the results of run over parts of x, which is contiguous, as arrays of these dtypes."""
+    """Return the results of `run` over parts of x, which is contiguous, as arrays of `dtypes`."""
     parts, rest = divmod(x.size, _PART)
     x = x.reshape(-1)
     outs = [np.empty(parts + (rest > 0), dtype) for dtype in dtypes]
@@ -178,17 +180,16 @@ def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[
 
 
 def _apart(facts: CallFacts, name: str) -> str:
-    """Return the name of the loop to use instead of `name`: for large inputs the one with
-    streams.
-    """
+    """Return the name of the loop to use instead of `name`: with streams for large inputs."""
     size_bytes = math.prod(facts.shapes[0] or ()) * int(facts.dtype.itemsize)
     return f"{name}_apart" if size_bytes >= _FAR_BYTES else name
 
 
 def _paired(name: str, rows: int, n: int, dtype: Any, *, far: bool = False) -> str:
-    """Return the name of the loop that reads two rows at a time, or name if that is not faster.
+    """Return the name of the loop that reads two rows at a time, or `name` if that is not faster.
 
-    It is faster for data in near caches, and with `far` also for data beyond all caches.
+    Two rows at a time are faster for data in near caches, and with `far` also for data beyond all
+    caches.
     """
     row_bytes = n * int(dtype.itemsize)
     size_bytes = rows * row_bytes
@@ -222,7 +223,7 @@ def _one_number_a_row(
 
 @silent
 def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
-    """Return the function for the sum over the last axes, or over all, times scale."""
+    """Return the function for the sum over the last axes, or over all, times `scale`."""
     found = _reduced(facts)
     if found is None or found[0] > 1 or found[1] <= 8 * _PART:
         return _one_number_a_row(facts, "sum_of_rows", scale)
@@ -454,7 +455,7 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 # The functions below take g, x, means and deviations; if the gradient by x is needed, also weight
-# and an output for it. They return the gradients by weight and bias.
+# and an output for that gradient. They return the gradients by weight and bias.
 WithParameters = Callable[[tuple[Array, ...]], tuple[Array, Array]]
 
 

@@ -128,7 +128,7 @@ class _Rows:
                 self.values[name] = part.astype(_WIDE)
 
     def value(self, text: str) -> Array:
-        """Return the value of a text, for each element or for each row."""
+        """Return the value of the expression `text`, for each element or for each row."""
         if text in self.values:
             return self.values[text]
         names, function = _function_of(text, tuple(self.values))
@@ -165,8 +165,8 @@ class _Rows:
                     self._take_where(self.value(text), inner)
 
     def _inside(self, place: str) -> Array:
-        """Return the indices into the rows; one that is out of bounds is reported and replaced by
-        0.
+        """Return the indices into the rows; an index that is out of bounds is reported and replaced
+        by 0.
         """
         at = self.places[place]
         is_outside = (at < 0) | (at >= self.shape[1])
@@ -199,7 +199,7 @@ def _reduced(how: str, values: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _function_of(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[..., Any]]:
-    """Return the names of the known values that a text uses, and the function of them."""
+    """Return the known names that the expression `text` uses, and the function of their values."""
     body = parse(text, known)
     names = tuple([name for name in known if name in body.used])
     return names, small_function(Body.of(body.tree, names))

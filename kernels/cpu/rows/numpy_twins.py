@@ -35,7 +35,7 @@ _UFUNCS: Final = {
 
 @lru_cache(maxsize=1024)
 def twin(row: Row, dtype: Any, rows: int, n: int, a: float, b: float) -> Run:
-    """Return the function of a tuple of operands that does the same as the loop of row, for this
+    """Return the function of a tuple of operands that does the same as the loop of `row`, for this
     number of rows (or bands) of n numbers.
     """
     count, band = (int(a), int(b)) if row.has_bands else (rows, 0)
@@ -114,7 +114,7 @@ class _Writer:
         self.lines.append("    " * self.depth + text)
 
     def new(self, text: str) -> str:
-        """Write an assignment of text to a new variable; return the variable."""
+        """Write an assignment of the expression `text` to a new variable; return the variable."""
         name = f"_{len(self.lines)}v"
         self.line(f"{name} = {text}")
         return name
@@ -135,7 +135,7 @@ class _Writer:
         self.numbers[name] = variable
 
     def value(self, text: str, wide: bool, out: str = "") -> str:
-        """Return the variable with the value of the expression `text`, or write it to out."""
+        """Return the variable with the value of the expression `text`, or write it to `out`."""
         tree = parse(text, self.names).tree
         if out:
             self._make(tree, wide, out)
@@ -283,7 +283,7 @@ class _Writer:
         return self.made[key]
 
     def _where(self, text: str, steps: Sequence[Step]) -> None:
-        """Write steps that change only the rows for which text is true."""
+        """Write steps that change only the rows for which the expression `text` is true."""
         asked = self.value(text, True)
         names = [s.name for s in steps if isinstance(s, Reduce | Let | Log | Pick)]
         kept = {name: self.new(self.numbers[name]) for name in names if name in self.numbers}
@@ -314,8 +314,9 @@ def _full(value: Any, rows: int) -> Array:
 
 
 def _inside(places: Array, n: int, wrong: Array) -> Array:
-    """Return private copies of the indices into the rows; one that is out of bounds is reported and
-    replaced by 0. NumPy reads an index again after its check, see Note [Indices that change].
+    """Return private copies of the indices into the rows; an index that is out of bounds is
+    reported and replaced by 0. NumPy reads an index again after its check, see Note [Indices that
+    change].
     """
     places = places.copy()
     if places.min(initial=0) < 0 or places.max(initial=0) >= n:

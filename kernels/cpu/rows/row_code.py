@@ -62,9 +62,9 @@ def compile_loop(name: str, dtype: str, kernel: Row | Columns | Short) -> Loop:
 
 
 def _function_of(row: Row | Columns | Short, dtype: str) -> Any:
-    """Return the function of a row for float32 or float64, in the form of a Loop's: (words, count)
-    for count rows. `words` is the address of: the address of a tuple of the operands, the first
-    row, the length of a row, a, and b.
+    """Return the function of a row for float32 or float64, in the form of a Loop's function:
+    (words, count) for `count` rows. `words` is the address of: the address of a tuple of the
+    operands, the first row, the length of a row, a, and b.
     """
     element = ir.FloatType() if dtype == "float32" else WIDE
 

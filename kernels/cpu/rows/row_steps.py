@@ -46,8 +46,8 @@ class Map(NamedTuple):
 
 class Add(NamedTuple):
     """Add the values of the expression `text` to an operand. In an operand of kind "bands", rows of
-    the same band are added up; in one of kind "turn_sums", rows with the same index modulo b. The
-    first of these rows overwrites old values.
+    the same band are added up; in an operand of kind "turn_sums", rows with the same index modulo
+    b. The first of these rows overwrites old values.
     """
 
     to: str
@@ -111,12 +111,12 @@ class Total(NamedTuple):
 
 
 class If(NamedTuple):
-    """Execute steps for the rows for which text is true; they may recompute scalars. Their sums are
-    computed in float64, in a slower loop, because few rows are expected to need it.
+    """Execute steps for the rows for which the expression `text` is true; the steps may recompute
+    scalars. Their sums are computed in float64, in a slower loop, because few rows are expected to
+    need it.
 
     apart   whether to compute the scalars before this step for several rows at once: a branch
-    within
-            their loop would prevent LLVM from vectorizing it
+            within their loop would prevent LLVM from vectorizing it
     """
 
     text: str
@@ -138,9 +138,9 @@ Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put | Total |
 
 
 class Row(NamedTuple):
-    """A kernel: its operands and its steps, in order. Texts may also use `n`, the row's length, and
-    `a` and `b`, two numbers that a call passes. In a kernel with bands, `a` and `b` are the number
-    of rows and the number of rows per band, and the rows of a call are bands.
+    """A kernel: its operands and its steps, in order. Expressions may also use `n`, the row's
+    length, and `a` and `b`, two numbers that a call passes. In a kernel with bands, `a` and `b` are
+    the number of rows and the number of rows per band, and the rows of a call are bands.
     """
 
     operands: tuple[tuple[str, Kind], ...]
@@ -199,8 +199,8 @@ def row(operands: str, *steps: Step) -> Row:
 
 
 def columns(operands: str, **texts: str) -> Columns:
-    """Return the Columns for operands such as "g mean:numbers"; for each text an operand with its
-    name, for the totals, is added.
+    """Return the Columns for operands such as "g mean:numbers"; for each expression in `texts`, an
+    operand with its name is added for the totals.
     """
     totals = " ".join(f"{name}:totals" for name in texts)
     return Columns(_operands(f"{operands} {totals}"), tuple(texts.items()))
@@ -213,7 +213,8 @@ def _operands(words: str) -> tuple[tuple[str, Kind], ...]:
 
 TOP = Reduce("top", "top", "x")
 _MEAN = (Reduce("total", "sum", "x"), Let("centre", "total / n"))
-# The deviations from `centre`, a number near the mean, and the correction for its distance.
+# The deviations from `centre`, a number near the mean, and the correction for the distance between
+# the two.
 _ABOUT = (
     Reduce("rest", "sum", "x - centre"),
     Reduce("squares", "sum", "square(x - centre)"),
@@ -495,7 +496,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Put("out", "target", "slope"),
     ),
 }  # fmt: skip
-# For inputs that come from memory, the kernels in APART read several rows at a time. Those in
+# For inputs that come from memory, the kernels in APART read several rows at a time. The kernels in
 # PAIRED, for smaller inputs, read two streams: one row is summed while the other's partial sums are
 # joined. Finding the largest of 1e5 and 1e6 numbers in rows of 1000 takes 3.9 and 43.7 us, and 4.15
 # and 46 with one stream (one core of an AMD EPYC, Zen 4).

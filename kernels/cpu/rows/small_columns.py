@@ -1,6 +1,7 @@
 """Batch norm of a small matrix, with a channel per column, by the exact kernels along rows.
 
-A row is a sample. Sums over samples are added in sequence, which is accurate enough for few.
+A row is a sample. Sums over samples are added in sequence, which is accurate enough for few
+samples.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 def follower(channels: int, count: int, dtype: Any, momentum: float) -> Run:
     """Return the function that moves running means and variances of channels, by momentum, towards
-    the statistics of a batch; each is of `count` numbers.
+    the statistics of a batch; each statistic is of `count` numbers.
     """
     larger = count / max(count - 1, 1)
     launch, lengths = bound("small_followed", dtype, 1, channels, momentum, larger), table(channels)

@@ -80,7 +80,7 @@ def loop_or_none(name: str, dtype: Any) -> Any:
 
 
 def _later(key: Key, find: Callable[[str, str], Any]) -> None:
-    """Let the background thread call find, which is `loaded` or `compiled`."""
+    """Let the background thread call `find`, which is `loaded` or `compiled`."""
     from ..jit.background import compile_later
 
     def find_it() -> None:
@@ -121,7 +121,7 @@ def loaded(name: str, dtype: str) -> Any:
 
 
 def _compared(loop: Any, name: str, dtype: str) -> Any:
-    """Return loop, or None if its bits differ from NumPy's here."""
+    """Return `loop`, or None if its bits differ from NumPy's here."""
     for checks in (False, True):
         loop.prepare(1, 1, 0.0, 0.0, checks=checks)
     row, kind = SMALL[name], np.dtype(dtype)
@@ -190,9 +190,10 @@ def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0, b: float = 0
 
 
 def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
-    """Return the function that computes a result of shape final from one array in C order.
+    """Return the function that computes a result of shape `final` from one array in C order.
 
-    Note    no Python call is between it and the loop, because each would take a tenth of the time
+    Note    no Python call is between this function and the loop, because each would take a tenth of
+            the time
     """
     empty, lengths, array_type = np.empty, table(n), np.ndarray
     by_numpy: Run | None = None

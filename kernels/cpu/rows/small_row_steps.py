@@ -1,6 +1,6 @@
 """Kernels along rows for small arrays, for which NumPy and a compiled loop give the same bits.
 
-They correspond to the kernels of row_steps, but have steps that need few NumPy calls. See
+These kernels correspond to the kernels of row_steps, but have steps that need few NumPy calls. See
 exact_row_code.py for the meaning of exact, and numpy_twins.py for the NumPy version.
 """
 
@@ -319,8 +319,8 @@ SMALL: Final[dict[str, Row]] = {
     "small_normal_bands": _exact(
         f"{_OF_NORMAL} {_BANDS}", Let("scale", "T(1) / deviation"), *_DOWN
     ),
-    # The gradients of the input gradient of normalized rows, from q, the gradient of that, by u,
-    # which is g times weight, and by the rows.
+    # The gradients of the input gradient of normalized rows: by u, which is g times weight, and by
+    # the rows. q is the gradient of that input gradient.
     "small_norm_second": _exact(
         "q u x mean:numbers deviation:numbers by_u by_x",
         Let("scale", "T(1) / deviation"),
@@ -440,7 +440,7 @@ SMALL: Final[dict[str, Row]] = {
         ),
     ),
     # Running means and variances of channels, with momentum a; b is the factor of the unbiased
-    # variance. As in PyTorch, with a = 1 they become those of the batch.
+    # variance. As in PyTorch, with a = 1 they become the statistics of the batch.
     "small_followed": _exact(
         "mean variance running_mean running_variance",
         Map("running_mean", "mean * a + running_mean * (T(1) - a)"),

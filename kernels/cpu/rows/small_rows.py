@@ -295,7 +295,7 @@ def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
     """Return the function for the cross entropy of rows. Its results are the loss, exp(x) up to a
-    factor, and the sums of that; or the loss alone if is_alone.
+    factor, and the rows' sums of these powers; or the loss alone if is_alone.
     """
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
     if not facts.contiguous[1] or facts.dtypes[0] != dtype:

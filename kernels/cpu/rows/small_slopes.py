@@ -58,7 +58,7 @@ def _by_all(
     by_u: Array, by_x: Array, g: Array, weight: Any, axes: Any, wanted: Any
 ) -> tuple[Any, ...]:
     """Return the gradients by g, input and weight, where by_u is the gradient by u = g * weight.
-    axes are those along which the weight is broadcast.
+    `axes` are the axes along which the weight is broadcast.
     """
     if weight is None:
         return by_u, by_x, None
@@ -92,7 +92,7 @@ def softmax_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
 
 def cross_entropy(facts: CallFacts) -> Run:
     """Return the function for the gradient of cross entropy by its input, from g, the input, the
-    classes, exp(x) up to a factor, and the sums of that.
+    classes, exp(x) up to a factor, and the rows' sums of these powers.
     """
     _, shapes, *_ = facts.shapes
     by_rows = facts._replace(shapes=facts.shapes[1:3], dtypes=facts.dtypes[1:3],
@@ -225,8 +225,8 @@ def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 @silent
 def batch_norm(facts: CallFacts) -> Run:
-    """Return the gradient of batch norm by its input, from g, the input, the weight, and the
-    channels' means and variances.
+    """Return the function for the gradient of batch norm by its input, from g, the input, the
+    weight, and the channels' means and variances.
     """
     of_norm, only_input = _of_norm(facts), (True, False, False)
     suits = small_columns.suits_columns(of_norm)

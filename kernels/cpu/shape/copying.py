@@ -89,7 +89,7 @@ def fill_by(x: Array, out: Array, fill: Callable[[Any, Any], None]) -> None:
 
 @silent
 def cat(x: Array, out: Array, axis: int, start: int) -> None:
-    """Write x into the part of out that begins at start along axis."""
+    """Write x into the part of out that begins at `start` along axis."""
     part = [slice(None)] * out.ndim
     part[axis] = slice(start, start + x.shape[axis])
     convert(x, out[tuple(part)])

@@ -1,10 +1,10 @@
 """Kernels for small arrays, which make their choices once per layout instead of at each call.
 
-For 64 numbers, a kernel's time is that of NumPy's calls, 0.2 to 1.5 us each, and of checking the
-arguments. So each function here takes the CallFacts of a call (shapes, dtypes, numbers). It returns
-a function of raw arrays that computes the result with the fewest and cheapest calls, or None if the
-ordinary kernel must be used. Only CallFacts decide, so that a result does not depend on earlier
-calls.
+For 64 numbers, a kernel's time is the time of NumPy's calls, 0.2 to 1.5 us each, and of checking
+the arguments. So each function here takes the CallFacts of a call (shapes, dtypes, numbers). It
+returns a function of raw arrays that computes the result with the fewest and cheapest calls, or
+None if the ordinary kernel must be used. Only CallFacts decide, so that a result does not depend on
+earlier calls.
 
 Times for 8x8 float32, one core of an AMD EPYC (Zen 4), NumPy 2.4, in ns: add 490 (with a broadcast
 row 880), exp 290, np.add.reduce along an axis 1520 (with `out` 890), the same as a product with
@@ -91,7 +91,7 @@ def small(*names: str) -> Callable[[Maker], Maker]:
 def gradients(*names: str) -> Callable[[Any], Any]:
     """Register the maker of the gradient functions, by the inputs, of kernels of these names.
 
-    Each function takes g, then those of `out`, the other results and the inputs that the vjps need.
+    Each function takes g, then the arrays that the vjps need: `out`, other results, inputs.
     """
 
     def register(maker: Any) -> Any:

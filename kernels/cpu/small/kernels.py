@@ -10,7 +10,7 @@ from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
 __all__ = ["reductions", "rows", "small_gradients", "small_kernel"]
 
-# Modules (0.7 MB) that few programs use: they are loaded at the first name that contains this text.
+# Modules (0.7 MB) that few programs use. A module is loaded when a kernel's name contains its key.
 LATER: Final = {
     "slope": "small.second_gradients", "fft.": "fft.transforms", "windows.": "small.windows",
     "weighted_": "small.windows",

@@ -15,7 +15,7 @@ from .call_facts import TERMS, CallFacts, Run, Shape, adder_of_columns, gradient
 
 
 def _in_own(name: str, facts: CallFacts) -> str:
-    """Return the name of a gradient's loop; for float64 the one that keeps more digits, see
+    """Return the name of a gradient's loop; for float64 the loop that keeps more digits, see
     Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
     """
     return f"{name}_wide" if facts.dtype.itemsize == 8 else name
@@ -170,8 +170,8 @@ def _matmul(facts: CallFacts) -> Run | None:
 
 @silent
 def _of_vectors(a: Shape, b: Shape, shape: Shape) -> Run:
-    """Return the product of vectors, computed as matrices, so that its bits are those of
-    matrices.
+    """Return the product of vectors, computed as matrices, so that it has the same bits as the
+    product of matrices.
     """
     row, column = (1, a[0]), (b[0], 1)
     if len(b) == 2:

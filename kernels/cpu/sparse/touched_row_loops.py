@@ -14,8 +14,8 @@ from ..jit.compiler import compiled
 
 @compiled("sums of sparse gradients")
 def _add_up(values: Any, places: Any, order: Any, k: Any, row: Any, total: Any) -> Any:
-    """Write the sum of a row's values, from position k of order on, into total. Return the position
-    of the next row's first value, or -1 if order has an index that is out of bounds.
+    """Write the sum of a row's values, from position k of `order` on, into total. Return the
+    position of the next row's first value, or -1 if order has an index that is out of bounds.
     """
     total[:] = 0
     while True:

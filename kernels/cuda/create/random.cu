@@ -1,5 +1,5 @@
 // Counter-based random numbers, Philox-4x32-10: see Note [One stream on every device] in
-// random_numbers/philox.py. random.py puts before this text: memory.cuh, the typedef of Stored, the
+// random_numbers/philox.py. random.py puts before this file: memory.cuh, the typedef of Stored, the
 // number of axes DIMS, LONG (whether an element takes 64 random bits), BITS (the random bits of a
 // uniform number if not), and philox.cuh.
 //

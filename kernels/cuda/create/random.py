@@ -62,7 +62,7 @@ def plan_draw(
     is_long: bool | None = None,
 ) -> list[Launch]:
     """Return the launch of uniform, open_uniform, normal or integers; no launch if out is empty.
-    is_long says whether a number takes two random words; by default those of float64 and integers
+    is_long says whether a number takes two random words; by default numbers of float64 and integers
     do.
     """
     if not out.size:

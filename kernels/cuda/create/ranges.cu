@@ -1,4 +1,4 @@
-// Arithmetic sequences. ranges.py puts before this text: memory.cuh, typedefs of Stored, of Held
+// Arithmetic sequences. ranges.py puts before this file: memory.cuh, typedefs of Stored, of Held
 // (what evenly spaced numbers are rounded to) and Wide (what computes them), and whether Stored
 // IS_WHOLE. Bound by memory: each number is written once, and nothing is read.
 

@@ -27,7 +27,7 @@ from ..launch import (
 
 def arange(out: Any, start: float, step: float) -> None:
     """Write start, start + step, ... into out, a vector in C order. They are computed in float64 if
-    its dtype is floating, else in int64.
+    out's dtype is floating, else in int64.
     """
     launch(plan_arange(out, start, step))
 

@@ -1,6 +1,6 @@
 // Gamma, Poisson and binomial numbers by rejection sampling. random_numbers/rejection.py has the
 // same methods, step by step, and defines which random words each attempt uses. rejection.py puts
-// before this text: memory.cuh, philox.cuh, the typedef of Stored and LOG_FACTORIALS.
+// before this file: memory.cuh, philox.cuh, the typedef of Stored and LOG_FACTORIALS.
 //
 // A thread makes one number. Bound by arithmetic in float64, and in each warp by the number that is
 // rejected most often.
@@ -53,8 +53,8 @@ __device__ void draw_each(Stored* out, const Task& task, Draw draw) {
     out[i] = cast<Stored>(draw(i, Attempts{start.first + i, start.seed}));
 }
 
-// Returns a gamma number for a finite concentration above 0. If the concentration is below 1, the
-// number is one for the concentration + 1.
+// Returns a gamma number for a finite concentration above 0. If the concentration is below 1,
+// returns a gamma number for the concentration + 1.
 __device__ double unscaled_gamma(double concentration, const Attempts& attempts) {
     const double d = (concentration < 1.0 ? concentration + 1.0 : concentration) - 1.0 / 3.0;
     for (Word attempt = 0;; ++attempt) {

@@ -1,7 +1,7 @@
 """Random numbers by rejection sampling, on CUDA arrays.
 
-They differ from the CPU's only by rounding of logarithms and roots. Element i uses only block i of
-its part of a Philox stream.
+The numbers differ from the CPU's only by rounding of logarithms and roots. Element i uses only
+block i of its part of a Philox stream.
 
 `seed` is as in random.py; inputs and out are in C order and have one dtype.
 

@@ -28,9 +28,9 @@ def transform(x: Any, out: Any, axes: tuple[int, ...], norm: str, forward: bool)
 def transform_real(
     x: Any, out: Any, axes: tuple[int, ...], norm: str, onesided: bool, doubled: bool
 ) -> None:
-    """Write the transform of real x along axes into out: all of it, or, if onesided, the half along
-    the last of axes that determines the other half. If doubled, numbers with a mirror image in the
-    other half are multiplied by 2.
+    """Write the transform of real x along axes into out: all of it, or, if `onesided`, the half
+    along the last of `axes` that determines the other half. If `doubled`, numbers with a mirror
+    image in the other half are multiplied by 2.
     """
     from cupy import fft
 
@@ -48,8 +48,8 @@ def transform_real(
 
 
 def to_real(x: Any, out: Any, axes: tuple[int, ...], norm: str, n: int, halved: bool) -> None:
-    """Write the inverse transform to real numbers, n along the last of axes, into out; x is one
-    half of the spectrum. If halved, numbers with a mirror image in the other half are first
+    """Write the inverse transform to real numbers, `n` along the last of `axes`, into out; x is one
+    half of the spectrum. If `halved`, numbers with a mirror image in the other half are first
     multiplied by 0.5.
     """
     from cupy import fft
@@ -62,7 +62,7 @@ def to_real(x: Any, out: Any, axes: tuple[int, ...], norm: str, n: int, halved: 
             x = x.copy()
             inner = x[_inner(axes[-1], n)]
             inner[...] = inner * 0.5
-        # One axis after the other: if the half is not that of a real input's spectrum, cuFFT's
+        # One axis after the other: if x is not half of the spectrum of a real input, cuFFT's
         # transform along several axes differs from the CPU's.
         if axes[1:]:
             x = fft.ifftn(x, axes=axes[:-1], norm=norm)

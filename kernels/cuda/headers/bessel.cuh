@@ -1,5 +1,5 @@
-// Bessel functions of orders 0 and 1, and Airy's function, computed in double and rounded once; the
-// methods are those of kernels/cpu/pointwise/bessel.py. Not inlined: see special.cuh.
+// Bessel functions of orders 0 and 1, and Airy's function, computed in double and rounded once; by
+// the methods of kernels/cpu/pointwise/bessel.py. Not inlined: see special.cuh.
 
 namespace scalar {
 

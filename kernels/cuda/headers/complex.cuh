@@ -46,8 +46,8 @@ template <typename R> struct alignas(2 * sizeof(R)) Complex {
     __device__ Complex& operator*=(Complex z) { return *this = *this * z; }
     __device__ bool operator==(Complex z) const { return re == z.re && im == z.im; }
     __device__ bool operator!=(Complex z) const { return !(*this == z); }
-    // NumPy's order: by real parts, equal ones by imaginary parts; false if one is NaN. Bodies that
-    // take complex numbers use it to compare real values.
+    // NumPy's order: by real parts, and if these are equal, by imaginary parts; false if one is
+    // NaN. Bodies that take complex numbers use it to compare real values.
     __device__ bool operator<(Complex z) const {
         return (re < z.re && im == im && z.im == z.im) || (re == z.re && im < z.im);
     }

@@ -148,7 +148,7 @@ __device__ inline Z asinh(Z z) { return back(asin(turned(z))); }
 __device__ inline Z atan(Z z) { return back(atanh(turned(z))); }
 __device__ inline Z acosh(Z z) {
     const Z found = acos(z);
-    // The one of i acos(z) and -i acos(z) whose real part is not negative.
+    // Of i acos(z) and -i acos(z), the one whose real part is not negative.
     const bool is_below = found.im > 0 || (found.im == 0 && ::copysign(1.0, z.im) < 0);
     return is_below ? back(found) : turned(found);
 }

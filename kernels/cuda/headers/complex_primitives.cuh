@@ -1,5 +1,5 @@
-// The primitives of the scalar language whose complex formulas use the parts of the numbers. Those
-// that primitives.cuh defines by operators also work for complex numbers. Included after
+// The primitives of the scalar language whose complex formulas use the parts of the numbers. The
+// primitives that primitives.cuh defines by operators also work for complex numbers. Included after
 // complex.cuh and primitives.cuh.
 
 namespace scalar {

@@ -1,7 +1,7 @@
 // The folds of reductions. A fold has a State, the State of no elements, and functions that add
 // element i to a State, that combine two States, and that compute the result. A Lane collects the
 // elements of one thread in four States, so that four loads are in flight; this also reduces
-// rounding errors. reductions.py puts before this text: memory.cuh and the typedefs of In (stored),
+// rounding errors. reductions.py puts before this file: memory.cuh and the typedefs of In (stored),
 // Value (one element), Real (for functions), Sum (for additions) and Total (the type that Sum
 // represents). Integers are added as unsigned, because these may wrap around.
 

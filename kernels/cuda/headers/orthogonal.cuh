@@ -1,5 +1,5 @@
 // Orthogonal polynomials of degree n, whose fraction is dropped, computed in double and rounded
-// once; the methods are those of kernels/cpu/pointwise/orthogonal_polynomials.py. Not inlined: see
+// once; by the methods of kernels/cpu/pointwise/orthogonal_polynomials.py. Not inlined: see
 // special.cuh.
 
 namespace scalar {

@@ -1,4 +1,4 @@
-// The value in place of an element that is out of bounds. The text that includes this header
+// The value in place of an element that is out of bounds. The source that includes this header
 // defines IS_WHOLE for Stored before it.
 
 // NaN; for integers the largest or smallest one; for bool true.

@@ -5,8 +5,9 @@ struct Spread {
     Sum mean, squares;  // squares: the sum of squared deviations from the mean
 };
 // Each thread sums deviations from its first element. That needs no division per element. The
-// squares of n deviations from any element are at most n + 1 times those from the mean, so the
-// error is about n roundings. Threads are combined as in Chan, Golub and LeVeque (1979).
+// squares of n deviations from any element are at most n + 1 times the squares of deviations from
+// the mean, so the error is about n roundings. Threads are combined as in Chan, Golub and LeVeque
+// (1979).
 template <bool root> struct Deviating {
     typedef Spread State;
     struct Lane {

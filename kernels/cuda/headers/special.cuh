@@ -1,6 +1,6 @@
 // Primitives that the CUDA library does not have, or defines differently. Computed in double and
-// rounded once; the methods are those of kernels/cpu/pointwise/special.py. Not inlined: unrolled
-// packs of them take NVRTC ten seconds.
+// rounded once; by the methods of kernels/cpu/pointwise/special.py. Not inlined: unrolled packs of
+// them take NVRTC ten seconds.
 
 namespace scalar {
 
@@ -33,7 +33,8 @@ __device__ __noinline__ double digamma_of(double x) {
     if (x < 0) {
         if (x == ::floor(x)) return not_a_number<double>();
         // The angle is computed from the distance to the nearest integer, which is exact. pi * x
-        // would lose the relevant digits, and x - floor(x) those of an x just below an integer.
+        // would lose the relevant digits, and x - floor(x) would lose the digits of an x just below
+        // an integer.
         const double beside = x - ::floor(x + 0.5);
         total = -3.14159265358979323846 / ::tan(3.14159265358979323846 * beside);
         x = 1 - x;

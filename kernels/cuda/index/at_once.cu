@@ -1,7 +1,7 @@
 // Writing and adding at places in the order in which threads run. So the value that wins, and the
 // rounding of a sum, differ from run to run. Used only if the user waived repeatable results.
-// indexing.py puts before this text: indexing.cu with its requirements, and the typedef of
-// Added, the type of the sums: out's elements, or those of a float32 copy.
+// indexing.py puts before this file: indexing.cu with its requirements, and the typedef of Added,
+// the type of the sums: out's elements, or the elements of a float32 copy.
 
 // Adds value atomically, complex numbers part by part. For dtypes without atomics it does nothing,
 // and is never called.

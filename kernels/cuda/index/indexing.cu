@@ -1,10 +1,10 @@
-// Reads and writes at places given by an index along an axis. indexing.py puts before this text:
+// Reads and writes at places given by an index along an axis. indexing.py puts before this file:
 // memory.cuh, poison.cuh, typedefs of Stored (in memory), Real (for additions), Place (of an index)
 // and Index (counts elements), the number of axes DIMS, whether Stored IS_WHOLE or IS_COMPLEX, and
 // CHUNK, how many entries one thread adds.
 //
-// If several values go to one place, the entries are sorted by place, and those of one place are
-// processed in their order in memory: the last value wins, or the sums of chunks are added. So
+// If several values go to one place, the entries are sorted by place, and the entries of one place
+// are processed in their order in memory: the last value wins, or the sums of chunks are added. So
 // results are repeatable without atomics, and no thread has to process all values of a place.
 
 constexpr int THREADS = 256;
@@ -42,7 +42,8 @@ number(const Place* index, long long* numbers, Task task) {
 }
 
 // Adds the next of several indexed axes: `numbers` are flat numbers over the axes so far, -1 if an
-// index is out of bounds. step_index and shape are those of the index; axis is 0 for the first one.
+// index is out of bounds. step_index and shape are the strides and shape of the index; axis is 0
+// for the first indexed axis.
 extern "C" __global__ void __launch_bounds__(THREADS)
 locate(const Place* index, long long* numbers, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -88,9 +89,9 @@ put(const Stored* src, const long long* sorted, const long long* order, Stored* 
     *task.at(place, column, out) = *task.given(order[k], column, src);
 }
 
-// Adds `by` times the elements of src to out; each thread adds those of one place in one chunk. If
-// a sum continues in the next chunk, it is written to tails, with out's old value; if it began in
-// an earlier chunk, to heads.
+// Adds `by` times the elements of src to out; each thread adds the entries of one place in one
+// chunk. If a sum continues in the next chunk, it is written to tails, with out's old value; if it
+// began in an earlier chunk, to heads.
 extern "C" __global__ void __launch_bounds__(THREADS)
 add(const Stored* src, const long long* sorted, const long long* order, Real by, Stored* out,
     Real* tails, Real* heads, Runs task) {

@@ -137,11 +137,11 @@ def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> 
 def plan_written(
     runs_of: Callable[[Any], Runs], src: Any, named: Any, out: Any, *, added: bool, by: Any = 1
 ) -> list[Launch]:
-    """Return the launches that write src to places of out, given by their flat numbers, or add `by`
-    times src there.
+    """Return the launches that write src to places of out, or add `by` times src there. The places
+    are given by their flat numbers.
 
-    Elements are written in the order of src; in any order if repeatable results are waived. runs_of
-    returns the Runs of src for the array that is written.
+    Elements are written in the order of src; in any order if repeatable results are waived.
+    `runs_of` returns the Runs of src for the array that is written.
     """
     runs = runs_of(out)
     if not determinism.is_waived or (added and out.dtype not in _ADDED_AT_ONCE):
@@ -305,7 +305,7 @@ def runs_of_places(indexed: Any, values: Any, shape: Steps, places: Places) -> R
 
 @on_device_of_out
 def take(x: Any, out: Any, places: Places) -> None:
-    """Write the elements of x at places into out."""
+    """Write the elements of x at `places` into out."""
     if not out.size:
         return
     runs = runs_of_places(x, out, out.shape, places)
@@ -315,7 +315,7 @@ def take(x: Any, out: Any, places: Places) -> None:
 
 @on_device_of_out
 def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
-    """Write x to places of out, or add it there; x broadcasts."""
+    """Write x to `places` of out, or add it there; x broadcasts."""
     used = [one for one in places if one is not None]
     met = np.broadcast_shapes(*[one.shape for one in used])
     shape = [n for n, place in itertools.zip_longest(out.shape, places) if place is None]
@@ -343,7 +343,7 @@ def put_zeros(x: Any, out: Any, places: Places) -> None:
 
 @on_device_of_out
 def replace(x: Any, src: Any, out: Any, places: Places, accumulate: bool) -> None:
-    """Write x into out, then write src to places of out, or add it there; src broadcasts."""
+    """Write x into out, then write src to `places` of out, or add it there; src broadcasts."""
     cast(x, out)
     put(src, out, places, accumulate)
 
@@ -432,8 +432,8 @@ def source_of_indexing(
     at_once: bool = False,
 ) -> str:
     """Return the CUDA source for elements of a dtype, a number of axes, and an index dtype, by
-    default int64. If not wide, elements are counted in 32 bits, which divide faster. With at_once
-    the source includes the kernels of at_once.cu.
+    default int64. If not `wide`, elements are counted in 32 bits, which divide faster. With
+    `at_once` the source includes the kernels of at_once.cu.
     """
     files = ("headers/poison.cuh", "index/indexing.cu", *(("index/at_once.cu",) if at_once else ()))
     if is_float8(dtype):

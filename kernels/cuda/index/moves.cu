@@ -1,4 +1,4 @@
-// Moves of elements along axes, and zeros outside of a band. copying.py puts before this text:
+// Moves of elements along axes, and zeros outside of a band. copying.py puts before this file:
 // memory.cuh, the typedefs of Stored and Index (counts elements), and the number of axes DIMS.
 //
 // A thread of `move` writes one element of out; a thread of `move_packs` writes 16 bytes along the

@@ -1,11 +1,11 @@
-// Reduction of elements that share a place. scattering.py puts before this text: memory.cuh,
+// Reduction of elements that share a place. scattering.py puts before this file: memory.cuh,
 // primitives.cuh, typedefs of Stored (in memory), Real (computed) and Index (counts elements), the
 // number of axes DIMS, CHUNK, the entries of one thread, and the reduction MET: SUM, MEAN, PROD,
 // AMAX or AMIN.
 //
-// Entries are sorted by place, and those of one place are reduced in their order in memory, as in
-// the CPU kernel. A thread processes the entries of one place in one chunk, so no thread has to
-// process all entries of a place. So results are repeatable, and each entry is read once.
+// Entries are sorted by place, and the entries of one place are reduced in their order in memory,
+// as in the CPU kernel. A thread processes the entries of one place in one chunk, so no thread has
+// to process all entries of a place. So results are repeatable, and each entry is read once.
 
 constexpr int THREADS = 256;
 

@@ -18,8 +18,9 @@ from .indexing import CHUNK, plan_sorted_elements
 
 @only_launches
 def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool) -> None:
-    """Write x into out, and reduce the elements of src that share an index along axis into out
-    there, by sum, mean, prod, amax or amin. With include_self the old value takes part.
+    """Write x into out, and reduce the elements of src that share an index along axis, by sum,
+    mean, prod, amax or amin, into the element of out at that index. With include_self its old value
+    takes part.
 
     Half types are computed in float32, and the mean of integers is rounded down. An index that is
     out of bounds is skipped.
@@ -35,7 +36,7 @@ def plan_reduce(
     index: Any, src: Any, sorted_: Any, order: Any, out: Any, way: str, include_self: bool
 ) -> list[Launch]:
     """Return the launch that reduces src at sorted places of out, and, if there are several chunks,
-    the one that combines them. All arrays have the same number of axes, at least one.
+    the launch that combines them. All arrays have the same number of axes, at least one.
     """
     entries = index.size
     steps = (element_strides(out), index.shape, element_strides(src))

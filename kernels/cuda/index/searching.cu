@@ -1,4 +1,4 @@
-// searchsorted and nonzero. searching.py puts before this text: memory.cuh, and typedefs of Stored
+// searchsorted and nonzero. searching.py puts before this file: memory.cuh, and typedefs of Stored
 // (in memory) and Real (compared). All arrays are in C order.
 
 constexpr int THREADS = 256;
@@ -35,7 +35,7 @@ place_right(const Stored* x, const Stored* rows, long long* out, Task task) {
     look_up<true>(x, rows, out, task);
 }
 
-// Writes the positions at which x is true, in order. upto: the running count of them.
+// Writes the positions at which x is true, in order. upto: the running count of true elements.
 extern "C" __global__ void __launch_bounds__(THREADS)
 hits(const Stored* x, const long long* upto, long long* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

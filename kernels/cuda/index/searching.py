@@ -43,7 +43,8 @@ def plan_places(x: Any, rows: Any, out: Any, *, right: bool) -> list[Launch]:
 
 @only_launches
 def hits(x: Any, upto: Any, out: Any) -> None:
-    """Write the positions at which x is true into out, in order. upto is the running count of them.
+    """Write the positions at which x is true into out, in order. `upto` is the running count of
+    true elements.
 
     x and upto: (n,), bool and int64; out has one element for each true element of x.
     """

@@ -1,5 +1,5 @@
 // The first few words of each sorted row; equal words keep their order in memory. radix.py puts
-// radix.cuh before this text.
+// radix.cuh before this file.
 //
 // Each row has a block. From the highest digit down, it counts the words that agree with the known
 // digits of the last wanted word; each count gives one more digit of that word. Then it takes the

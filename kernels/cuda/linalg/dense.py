@@ -47,7 +47,8 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
 
 
 def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool) -> None:
-    """Write x with a @ x = b into out; a (..., n, n) is triangular, and its other half is not read.
+    """Solve a @ x = b and write x into out; a (..., n, n) is triangular, and its other half is not
+    read.
 
     Batch axes broadcast to out's.
     """
@@ -64,8 +65,8 @@ def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool)
 
 
 def cholesky_solve(b: Any, factor: Any, out: Any, upper: bool) -> None:
-    """Write x with a @ x = b into out; factor is a's Cholesky factor, of which one triangle is
-    read.
+    """Solve a @ x = b and write x into out; `factor` is a's Cholesky factor, of which one triangle
+    is read.
 
     Batch axes broadcast to out's.
     """
@@ -85,7 +86,9 @@ def inverse(x: Any, out: Any, info: Any) -> None:
 
 
 def solve(a: Any, b: Any, out: Any, info: Any) -> None:
-    """Write x with a @ x = b into out. Batch axes broadcast to out's; info has a's."""
+    """Solve a @ x = b and write x into out. Batch axes broadcast to out's; info has the batch axes
+    of a.
+    """
     import cupy
 
     with out.device:
@@ -148,8 +151,8 @@ def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
 
 
 def ldl_solve(a: Any, pivots: Any, b: Any, out: Any, hermitian: bool) -> None:
-    """Write x with A @ x = b into out; a and pivots (as a column) are ldl's results for A. Invalid
-    pivots give NaN. Batch axes broadcast to out's.
+    """Solve A @ x = b and write x into out; a and pivots (as a column) are ldl's results for A.
+    Invalid pivots give NaN. Batch axes broadcast to out's.
 
     Note    computed on the host, like ldl
     """
@@ -367,7 +370,7 @@ def singular_values(x: Any, out: Any, info: Any) -> None:
 
 def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: Any) -> None:
     """Write the pseudoinverse of x into out, and its singular values into values. A singular value
-    counts as 0 if it is at most the larger of atol and rtol times the largest one.
+    counts as 0 if it is at most the larger of atol and rtol times the largest singular value.
     """
     import cupy
 
@@ -409,8 +412,8 @@ def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
 
 
 def reflectors(x: Any, out: Any, scales: Any) -> None:
-    """Write R of x = Q @ R into out, with the Householder vectors whose reflections give Q below
-    its diagonal, and their scales into scales.
+    """Write R of x = Q @ R into out. Below its diagonal, write the Householder vectors whose
+    reflections give Q, and write their scales into `scales`.
     """
     with out.device:
         if x.size:
@@ -420,7 +423,7 @@ def reflectors(x: Any, out: Any, scales: Any) -> None:
 
 
 def _reflected(x: Any) -> tuple[Any, Any]:
-    """Return the stack of R with the Householder vectors below it, transposed, and that of the
+    """Return the stack of R with the Householder vectors below it, transposed, and the stack of the
     scales.
     """
     stack = _stack(x.swapaxes(-1, -2))

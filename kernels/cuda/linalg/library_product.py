@@ -1,8 +1,8 @@
 """Matrix products by cuBLASLt, on CUDA arrays, with a bias or a factor in the same kernel.
 
-CuPy does not wrap cuBLASLt, which comes with cuBLAS, so it is called by ctypes. For each layout its
-best algorithm, if it has one, is queried once. CuPy's own cuBLAS calls raise errors during stream
-capture, and round products of half types to these types; the calls here do neither.
+CuPy does not wrap cuBLASLt, which comes with cuBLAS, so it is called by ctypes. The library's best
+algorithm for a layout, if it has one, is queried once. CuPy's own cuBLAS calls raise errors during
+stream capture, and round products of half types to these types; the calls here do neither.
 """
 
 from __future__ import annotations

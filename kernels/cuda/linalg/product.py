@@ -1,4 +1,4 @@
-"""Matrix products of CUDA arrays: by cuBLASLt, or by CuPy if that has no kernel."""
+"""Matrix products of CUDA arrays: by cuBLASLt, or by CuPy if cuBLASLt has no kernel."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> 
         pointwise(_SAME, [made], out)
 
 
-# Compute types in which CuPy may use TF32 -> those in which it does not.
+# Compute types in which CuPy may use TF32 -> the compute types in which it does not.
 _WIDER: Final[dict[np.dtype[Any], Any]] = {
     np.dtype(np.float32): np.float64,
     np.dtype(np.complex64): np.complex128,

@@ -71,7 +71,7 @@ def getrf(stack: Any, pivots: Any, info: Any) -> None:
 
 
 def getrs(factors: Any, pivots: Any, right: Any) -> None:
-    """Write X with A @ X = B over right; factors and pivots are getrf's results for A.
+    """Solve A @ X = B and write X over `right`; factors and pivots are getrf's results for A.
 
     Shape   (count, n, n), (count, n), (count, columns of B, n)
     """
@@ -92,7 +92,7 @@ def getrs(factors: Any, pivots: Any, right: Any) -> None:
 
 
 def trsm(triangles: Any, right: Any, *, lower: bool, unitriangular: bool) -> None:
-    """Write X with X @ A = B over right; only one triangle of A is read.
+    """Solve X @ A = B and write X over `right`; only one triangle of A is read.
 
     Shape   (count, n, n), (count, n, rows of B)
     """
@@ -145,7 +145,7 @@ def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> No
     """Write the eigenvalues of square matrices, which are overwritten, into values, and with
     `vectors` the eigenvectors, as columns, into right. For real matrices complex values come in
     pairs, the one with a positive imaginary part first; the vectors of a pair are the real and
-    imaginary parts of the first.
+    imaginary parts of the first value's eigenvector.
 
     Shape   (count, n, n), (count, n), (count, n, n)
     Note    the library works on the host as well. It is not documented whether that may continue
@@ -237,8 +237,8 @@ def _gesvdj(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
 
 
 def geqrf(stack: Any, scales: Any) -> None:
-    """Write R, with the Householder vectors whose reflections give Q below its diagonal, over each
-    matrix, and their scales into scales.
+    """Write R over each matrix, with the Householder vectors whose reflections give Q below R's
+    diagonal, and write their scales into `scales`.
 
     Shape   (count, columns, rows), (count, min(columns, rows))
     """
@@ -317,8 +317,8 @@ class _Parameters:
 
 
 def _solver(function: str, dtype: Any, of_complex: str = "") -> Callable[..., Any]:
-    """Return cuSOLVER's function for a dtype; of_complex is its name for complex numbers, if
-    another.
+    """Return cuSOLVER's function for a dtype; `of_complex` is the function's name for complex
+    numbers, if it is different.
     """
     from cupy_backends.cuda.libs import cusolver
 

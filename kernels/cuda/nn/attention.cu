@@ -1,16 +1,17 @@
 // Rows of scores of attention: weights from scores, and gradients from weights. attention.py puts
-// before this text: memory.cuh, rows.cuh with its typedefs, those of Stored and of Mask, DROPS
+// before this file: memory.cuh, rows.cuh with its typedefs, typedefs of Stored and Mask, DROPS
 // (whether there is dropout), philox.cuh and attention.cuh.
 //
-// Scores are Real; operands of products are Stored, and overwrite the scores if that is Real.
+// Scores are Real; operands of products are Stored, and overwrite the scores if Stored is Real.
 //
-// The rows are those of a block of queries of each head. Each query sees all keys, or, if causal,
-// the keys up to its own position. A group of threads computes one row. Bound by memory: a block of
+// The rows belong to a block of queries of each head. Each query sees all keys, or, if causal, the
+// keys up to its own position. A group of threads computes one row. Bound by memory: a block of
 // scores is so small that it is read from the cache to which a product has written it.
 
 struct Task {
     long long rows, keys, lanes;
-    // All queries of a head, those of the block, and the first of these; heads of a sample.
+    // Numbers of: the queries of a head and of the block, the block's first query, heads of a
+    // sample.
     long long queries, height, first, heads;
     long long causal, masked, depth;
     // Whether the gradients by scores are also needed as Real.
@@ -98,8 +99,8 @@ weights(const Real* scores, Stored* made, const Mask* mask, const long long* see
     if (place.tells()) log_sum[query.at] = blind ? infinity() : shift + ::log(total);
 }
 
-// Computes the weights from the scores, and the gradients by scores from those by weights, which
-// are g @ value.T.
+// Computes the weights from the scores, and the gradients by scores from the gradients by weights,
+// which are g @ value.T.
 extern "C" __global__ void __launch_bounds__(THREADS)
 slopes(const Real* scores, Real* towards, Stored* made, Stored* made_slopes, const Stored* g,
        const Stored* result, const Mask* mask, const long long* seed, const Real* log_sum,

@@ -4,8 +4,8 @@ Inputs that fit the tiles of attention_tiles.py need one launch, and two for the
 the gradient of a mask is needed. Other inputs are processed in blocks of queries: cuBLAS computes
 the products of all heads together, with one launch over the rows of scores between them. A block's
 scores fit a GPU's L2 cache, so they are hardly written to memory, and no matrix of all queries by
-all keys is made. For half types, scores are float32, because in float16 they may exceed 65504, and
-so are products that are summed.
+all keys is made. For half types, scores and products that are summed are float32, because in
+float16 they may exceed 65504.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Task(NamedTuple):
 
     def scores(self, block: _Block) -> tuple[Any, Any]:
         """Return the scores of a block, (n, k, rows, keys), and its queries. The queries are
-        multiplied by factor, unless the products are.
+        multiplied by `factor`, unless the products are.
         """
         is_later = self.of_products != 1.0
         query = self.of_block(self.query, block, None if is_later else self.factor)
@@ -210,8 +210,8 @@ def _in_four_axes(mask: Any) -> Any:
 
 
 def _stored(scores: Any, like: Any) -> Any:
-    """Return the memory for scores as operands of products: the scores', or new memory in a half
-    type.
+    """Return the memory for scores as operands of products: the memory of `scores`, or new memory
+    in a half type.
     """
     import cupy
 
@@ -256,7 +256,7 @@ def attention_gradient(
     by_mask.
 
     Shapes as in attention; g has the shape of result, which is in C order; by_mask has the shape of
-    mask, or is empty if it is not needed.
+    mask, or is empty if this gradient is not needed.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -296,8 +296,8 @@ def plan_slopes(
     task: _Task, scores: Any, made: Any, rows_of: Any, log_sum: Any, block: _Block
 ) -> list[Launch]:
     """Return the launch that computes the weights of a block from its scores, and the gradients by
-    the scores from those by the weights. rows_of are the block's rows of the gradient and of the
-    result.
+    the scores from the gradients by the weights. `rows_of` are the block's rows of the gradient and
+    of the result.
     """
     fields, rows = task.numbers(scores[0], block)
     keys = scores[0].shape[3]
@@ -306,8 +306,8 @@ def plan_slopes(
 
 
 def _add_slopes(slopes: Any, by_mask: Any, block: _Block) -> None:
-    """Add the score gradients of a block, (n, h, rows, keys), to those of the mask, in which any
-    axis may be broadcast. If the rows are broadcast, all blocks add to the same elements.
+    """Add the score gradients of a block, (n, h, rows, keys), to the gradients of the mask, in
+    which any axis may be broadcast. If the rows are broadcast, all blocks add to the same elements.
     """
     import cupy
 

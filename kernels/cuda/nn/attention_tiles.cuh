@@ -1,7 +1,7 @@
 // Tiles of attention in shared memory, their products in registers, and the struct of a task, for
 // attention_tiles.cu, attention_by_query.cu and attention_by_key.cu.
 //
-// attention_tiles.py puts before this text: memory.cuh; the types Real and Mask; PACK, how many
+// attention_tiles.py puts before this file: memory.cuh; the types Real and Mask; PACK, how many
 // numbers 16 bytes hold; whether there is a mask, whether weights are DROPped, and whether all rows
 // are PACKED, so that 16 bytes are read at a time. The shape of tiles: THREADS of a block, of which
 // LANES adjacent ones share rows; ROWS of queries; KEYS; WIDTH, the numbers in a row. Then how many
@@ -229,8 +229,9 @@ struct Biases {
     }
 };
 
-// Replaces a score by its weight, and the gradient of the weight by that of the score. log_sum is
-// the logarithm of the row's sum of exp(score); even, the term that all gradients of the row share.
+// Replaces a score by its weight, and the gradient of the weight by the gradient of the score.
+// log_sum is the logarithm of the row's sum of exp(score); even, the term that all gradients of the
+// row share.
 __device__ inline void weigh(Real& score, Real& slope, bool seen, Real bias, Real stays,
                              Real log_sum, Real even) {
     const Real weight = seen ? ::exp(score + bias - log_sum) : Real(0);

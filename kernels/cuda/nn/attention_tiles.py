@@ -210,8 +210,8 @@ def source_of_tiles(
     slopes: bool = False,
 ) -> str:
     """Return the CUDA source for attention in tiles, or for one of its gradients. `drops` says
-    whether there is dropout; `packed` and `slopes`, whether rows, and rows of gradients, can be
-    read 16 bytes at a time.
+    whether there is dropout; `packed` says whether rows can be read 16 bytes at a time, and
+    `slopes` whether rows of gradients can.
     """
     real = C_TYPES[dtype]
     threads, lanes, rows, keys, width, blocks, steps = tiles

@@ -1,4 +1,4 @@
-// Averages of windows along rows, and their adjoint. averages.py puts before this text: memory.cuh,
+// Averages of windows along rows, and their adjoint. averages.py puts before this file: memory.cuh,
 // typedefs of Stored, Real (for additions) and Index, and KEPT, the number of merged axes of rows.
 //
 // A thread computes one element, and adds in the order of the CPU kernel. Bound by memory for small

@@ -1,5 +1,5 @@
 // Batch norm over samples and positions of each channel, and its gradients. batch_norm.py puts
-// before this text: memory.cuh, typedefs of Stored (x, g and out), Real (computed; also mean and
+// before this file: memory.cuh, typedefs of Stored (x, g and out), Real (computed; also mean and
 // variance), Scale and Shift (weight and bias) and Index, the number of axes KEPT, and which
 // parameters exist.
 //

@@ -30,7 +30,7 @@ def channels(
 def plan_channels(
     x: Any, weight: Any, bias: Any, out: Any, mean: Any, variance: Any, eps: float
 ) -> list[Launch]:
-    """Return the launch of channels; x must not be empty."""
+    """Return the launch of `channels`; x must not be empty."""
     axes, task = _task(x, x, out)
     source = source_of_channels(x.dtype, _dtype(weight), _dtype(bias), axes, x.size >= 2**32)
     parameters = [mean if one is None else one for one in (weight, bias)]
@@ -49,8 +49,8 @@ def channels_gradients(
     by_bias: Any,
     eps: float,
 ) -> None:
-    """Write the gradients of channels by x, weight and bias. Shapes as for channels; an out without
-    elements is skipped.
+    """Write the gradients of `channels` by x, weight and bias. Shapes as for `channels`; an output
+    without elements is skipped.
     """
     if not x.size:
         by_weight.fill(0)

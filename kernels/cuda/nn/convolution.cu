@@ -1,5 +1,5 @@
 // Convolutions of groups of few channels, and their adjoints, without columns. convolution.py puts
-// before this text: memory.cuh, typedefs of Stored, Real (computed) and Index.
+// before this file: memory.cuh, typedefs of Stored, Real (computed) and Index.
 //
 // Bound by memory: a kernel covers few numbers, which are in the cache when adjacent threads read
 // them. One thread computes one number; for a weight's gradient, a warp does, in a fixed order, so

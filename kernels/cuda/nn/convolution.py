@@ -209,7 +209,7 @@ class _Form(NamedTuple):
 
 def _form_of(x: Slot, weight: Slot, y: Slot, how: tuple[Any, ...], *, widest: int | None) -> _Form:
     """Return the form for images x and y. Images with fewer than `widest` positions are multiplied
-    together; if it is None, all are.
+    together; if `widest` is None, all images are.
     """
     *steps, groups = how
     image, kernel, grid = x.shape[2:], weight.shape[2:], y.shape[2:]
@@ -229,8 +229,8 @@ def _form_of(x: Slot, weight: Slot, y: Slot, how: tuple[Any, ...], *, widest: in
 def _in_parts(
     kernel: Callable[..., None], images: int, given: tuple[Slot | None, ...], how: tuple[Any, ...]
 ) -> None:
-    """Process a limited number of images at a time, because columns of all would take too much
-    memory.
+    """Process a limited number of images at a time, because the columns of all images would take
+    too much memory.
     """
     slots = [slot for slot in given if slot is not None]
     slots[-1].launches.append(Call(functools.partial(_run_parts, kernel, images, how), (*slots,)))

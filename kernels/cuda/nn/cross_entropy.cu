@@ -1,6 +1,6 @@
 // Cross entropy of rows of logits with class indices, alone or with the data for its gradient, and
-// the gradient. cross_entropy.py puts before this text: memory.cuh, rows.cuh with its typedefs, and
-// those of Stored (in memory) and Loss (the loss of one row, before it is reduced).
+// the gradient. cross_entropy.py puts before this file: memory.cuh, rows.cuh with its typedefs, and
+// typedefs of Stored (in memory) and Loss (the loss of one row, before it is reduced).
 //
 // A group of threads processes one row: its maximum, exp of the shifted logits, their sum. Bound by
 // memory. The loss of a row whose class is out of range is NaN.

@@ -31,13 +31,13 @@ def rows(x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: in
 
 @only_launches
 def losses(x: Any, target: Any, out: Any, reduction: int) -> None:
-    """Write the same losses as rows into out, if no gradient is needed."""
+    """Write the same losses as `rows` into out, if no gradient is needed."""
     launch(plan_losses(x, target, out, reduction))
 
 
 @only_launches
 def rows_gradient(g: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int) -> None:
-    """Write the gradient of rows by x into out: g * (weights / totals), minus g at the class."""
+    """Write the gradient of `rows` by x into out: g * (weights / totals), minus g at the class."""
     launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
 
 
@@ -50,7 +50,7 @@ def slope(g: Any, x: Any, target: Any, weights: Any, totals: Any, out: Any, redu
 def plan_rows(
     x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: int
 ) -> list[Launch]:
-    """Return the launches of rows: one over the rows, and those that reduce the losses."""
+    """Return the launches of `rows`: one over the rows, and the launches that reduce the losses."""
     return _plan_forward("rows", x, target, out, (weights, totals), reduction)
 
 
@@ -106,7 +106,7 @@ def plan_rows_gradient(
 @functools.lru_cache(maxsize=256)
 def source_of_cross_entropy(dtype: DType, loss: DType, held: int = 0, pack: int = 1) -> str:
     """Return the CUDA source for dtypes of elements and losses. A thread holds `held` elements in
-    registers, and loads `pack` adjacent ones at a time.
+    registers, and loads `pack` adjacent elements at a time.
     """
     return f"""{rows_header([dtype, loss], computing_type(dtype), held, pack)}
 typedef {C_TYPES[dtype]} Stored;

@@ -1,4 +1,4 @@
-// Connectionist temporal classification. ctc.py puts before this text: memory.cuh and the typedef
+// Connectionist temporal classification. ctc.py puts before this file: memory.cuh and the typedef
 // of Stored (in memory). All sums use logarithms, in double.
 //
 // A block advances one sample through time; a thread processes every 256th letter of its text.
@@ -75,8 +75,8 @@ losses(const Stored* log_probs, const long long* letters, const long long* sizes
 }
 
 // Writes for each letter the position of the next equal letter, or 0 if there is none; for a letter
-// that occurred before, -1 minus this number. So one thread, that of a class's first letter, adds
-// the probabilities of the class in the order of the text.
+// that occurred before, -1 minus this number. So one thread, the thread of a class's first letter,
+// adds the probabilities of the class in the order of the text.
 extern "C" __global__ void __launch_bounds__(THREADS)
 links(const long long* letters, const long long* sizes, long long* next, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

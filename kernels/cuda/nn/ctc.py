@@ -45,7 +45,7 @@ def gradient(
     g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, out: Any, zero_infinity: bool
 ) -> None:
     """Write g times the gradient of losses into out. The gradient is by the input of the
-    log_softmax that made log_probs: the probabilities minus those given the text.
+    log_softmax that made log_probs: the probabilities minus the probabilities given the text.
     """
     launch(plan_gradient(g, log_probs, letters, sizes, alpha, out, zero_infinity))
 

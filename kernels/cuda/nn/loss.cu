@@ -1,4 +1,4 @@
-// The negative log likelihood, and its gradient. loss.py puts before this text: memory.cuh,
+// The negative log likelihood, and its gradient. loss.py puts before this file: memory.cuh,
 // typedefs of Stored, Target (classes), Real (computed) and Sum (losses and weights before they are
 // added), DIMS, the number of target's axes, and WEIGHED: whether there are weights.
 //

@@ -54,7 +54,7 @@ def nll_gradient(
 def plan_nll(
     x: Any, target: Any, weight: Any, out: Any, total: Any, ignored: int, reduction: int
 ) -> list[Launch]:
-    """Return the launches of nll: one over the samples, and those that add the results."""
+    """Return the launches of nll: one over the samples, and the launches that add the results."""
     added, shape = sum_dtype(x.dtype), target.shape or (1,)
     losses = Scratch(shape, added) if reduction else out
     weights = Scratch(shape, added)

@@ -1,6 +1,6 @@
-// Layer norm, its gradient, and RMS norm, of rows. normalization.py puts before this text:
-// memory.cuh, rows.cuh with its typedefs, those of Stored (x and out), Sum (for additions), Weight
-// and Bias (parameters), and HAS_WEIGHT and HAS_BIAS.
+// Layer norm, its gradient, and RMS norm, of rows. normalization.py puts before this file:
+// memory.cuh, rows.cuh with its typedefs, typedefs of Stored (x and out), Sum (for additions),
+// Weight and Bias (parameters), and HAS_WEIGHT and HAS_BIAS.
 //
 // A group of threads processes one row: its sums, then the results. Bound by memory.
 

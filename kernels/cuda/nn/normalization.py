@@ -105,7 +105,7 @@ def source_of_normalization(
     pack: int = 1,
 ) -> str:
     """Return the CUDA source for dtypes of elements and parameters (None for a missing one). A
-    thread holds `held` elements in registers, and loads `pack` adjacent ones at a time.
+    thread holds `held` elements in registers, and loads `pack` adjacent elements at a time.
     """
     kinds = [dtype, weight or dtype, bias or dtype]
     return f"""{rows_header(kinds, computing_type(dtype), held, pack)}

@@ -1,5 +1,5 @@
 // Patches of images under a sliding kernel, as columns (im2col), and their sums (col2im).
-// patches.py puts before this text: memory.cuh, typedefs of Stored, Real (computed), Index, and
+// patches.py puts before this file: memory.cuh, typedefs of Stored, Real (computed), Index, and
 // Place, which is signed.
 //
 // Bound by memory: each number of the columns is read or written once. Adjacent threads have
@@ -71,7 +71,7 @@ unfold(const Stored* __restrict__ images, Stored* __restrict__ columns, Task t) 
 }
 
 // Returns the grid position at which a kernel element covers an image position, or -1. `from` is
-// the distance of the image position from the one that the element covers at grid position 0.
+// the distance of the image position from the position that the element covers at grid position 0.
 __device__ inline Place place_of(Place from, const Task& t, int axis) {
     if (from < 0) return -1;
     const Index stride = Index(t.stride[axis]);

@@ -1,4 +1,4 @@
-// A recurrent cell between two products, and its gradient. recurrent.py puts before this text:
+// A recurrent cell between two products, and its gradient. recurrent.py puts before this file:
 // memory.cuh, typedefs of Stored (the steps' dtype) and Real (computed), CELL, and BIAS: whether
 // the product's bias must still be added.
 //

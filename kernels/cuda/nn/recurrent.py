@@ -77,7 +77,7 @@ def sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Run sequence backward: write the gradients by gates, by the product's contribution to the
+    """Run `sequence` backward: write the gradients by gates, by the product's contribution to the
     gates, by hx and by cx. Shapes and dtypes as in the CPU module.
 
     Thread  any; queued on the current stream of out's device

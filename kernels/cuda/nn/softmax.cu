@@ -1,5 +1,5 @@
-// Softmax and its logarithm along one axis. softmax.py puts before this text: memory.cuh, rows.cuh
-// with its typedefs, those of Stored and Index, the number of axes KEPT, and LOGARITHM.
+// Softmax and its logarithm along one axis. softmax.py puts before this file: memory.cuh, rows.cuh
+// with its typedefs, typedefs of Stored and Index, the number of axes KEPT, and LOGARITHM.
 //
 // A group of threads processes one row: its maximum, the sum of exp(x - maximum), then the results.
 // Bound by memory: a row in registers is read once. A longer row is read twice, because each thread

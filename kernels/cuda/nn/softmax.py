@@ -62,7 +62,8 @@ def source_of_softmax(
     apart: bool = False,
 ) -> str:
     """Return the CUDA source for x and out of a floating dtype. `kept` is the number of merged axes
-    of rows. A thread holds `held` elements in registers, and loads `pack` adjacent ones at a time.
+    of rows. A thread holds `held` elements in registers, and loads `pack` adjacent elements at a
+    time.
     """
     return f"""{rows_header([dtype], computing_type(dtype), held, pack, apart=apart)}
 typedef {C_TYPES[dtype]} Stored;

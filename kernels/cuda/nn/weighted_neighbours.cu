@@ -1,5 +1,5 @@
 // Weighted sums of neighboring elements along up to three spatial axes. weighted_neighbours.py puts
-// before this text: memory.cuh, typedefs of Stored, Real (for additions), Weight and Index, and
+// before this file: memory.cuh, typedefs of Stored, Real (for additions), Weight and Index, and
 // KEPT, the number of merged axes of planes.
 //
 // A thread computes one output, and adds in the order of the CPU kernel: first over the outer axes,

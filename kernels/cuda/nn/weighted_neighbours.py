@@ -30,8 +30,8 @@ def weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> 
 def plan_weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> list[Launch]:
     """Return the launch of weigh; no launch if out is empty.
 
-    Note    table and weights are contiguous, with the values of the CPU kernel: for each axis that
-            x lacks to three, they begin with one place of weight 1
+    Note    table and weights are contiguous, with the values of the CPU kernel: for each of the
+            three axes that x lacks, they begin with one place of weight 1
     """
     if not out.size:
         return []

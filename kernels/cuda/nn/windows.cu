@@ -1,5 +1,5 @@
 // Max pooling: the maximum of each window, and moves to and from its position. windows.py puts
-// before this text: memory.cuh, poison.cuh, typedefs of Stored, Real (compared or added) and Index,
+// before this file: memory.cuh, poison.cuh, typedefs of Stored, Real (compared or added) and Index,
 // whether Stored IS_WHOLE, LOWEST, and KEPT, the number of merged axes of planes.
 //
 // A thread computes one element of the output, so no atomics are needed. In `spread` it checks all
@@ -104,7 +104,7 @@ pick(const Stored* in, const long long* places, Stored* out, Task task) {
         inside ? in[offset] : poisoned<Stored>();
 }
 
-// Here `in` has the shape of the windows, and `out` that of the planes.
+// Here `in` has the shape of the windows, and `out` the shape of the planes.
 extern "C" __global__ void __launch_bounds__(THREADS)
 spread(const Stored* in, const long long* places, Stored* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

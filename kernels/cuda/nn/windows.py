@@ -57,7 +57,7 @@ def spread(x: Any, places: Any, out: Any, windows: Windows) -> None:
 def plan_windows(
     name: str, x: Any, out: Any, places: Any, size: int, windows: Windows
 ) -> list[Launch]:
-    """Return the launch of largest, pick or spread; no launch if the output is empty."""
+    """Return the launch of `largest`, `pick` or `spread`; no launch if the output is empty."""
     if not size:
         return []
     planes = planes_of((x, out, places), len(windows))

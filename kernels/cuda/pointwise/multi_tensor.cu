@@ -1,7 +1,7 @@
-// One program over rows of arrays. The text before this defines T and Out; ARRAYS and NUMBERS, the
-// numbers of variables; bit masks of the arrays that are READ and WRITTEN, and of the numbers that
-// are addresses of columns: GIVEN; whether the first array is WATCHED; MOST, the rows of a table;
-// CHUNK, the elements of a block; PACK; and
+// One program over rows of arrays. The source before this file defines T and Out; ARRAYS and
+// NUMBERS, the numbers of variables; bit masks of the arrays that are READ and WRITTEN, and of the
+// numbers that are addresses of columns: GIVEN; whether the first array is WATCHED; MOST, the rows
+// of a table; CHUNK, the elements of a block; PACK; and
 //
 //     void update(T (&x)[ARRAYS], const T (&n)[NUMBERS])
 

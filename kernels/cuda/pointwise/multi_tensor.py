@@ -39,9 +39,9 @@ _CHUNK: Final = 16 * THREADS
 
 
 def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) -> None:
-    """Run a program on several rows of arrays; numbers has the program's numbers for each row.
-    arrays holds the arrays for the program's first variable, row by row, then those for its second,
-    and so on.
+    """Run a program on several rows of arrays; `numbers` has the program's numbers for each row.
+    `arrays` holds the arrays for the program's first variable, row by row, then the arrays for its
+    second, and so on.
 
     The arrays of a row have the same shape; all have one dtype and are in C order. If rows share
     memory, each row is finished before the next one begins.
@@ -111,8 +111,8 @@ def apply_given(
     program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Any
 ) -> None:
     """Run a program as `apply` does, with some numbers given on the device. For each None in
-    numbers, arrays begins with a float64 vector that has one number for each row. If skips is true,
-    a float32 array with one element comes first: nothing is written if that element is not 0.
+    `numbers`, `arrays` begins with a float64 vector that has one number for each row. If `skips` is
+    true, a float32 array with one element comes first: nothing is written if that element is not 0.
 
     Thread  any; queued on the current stream of the arrays' device, which reads the numbers when it
             runs
@@ -121,9 +121,9 @@ def apply_given(
 
 
 def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Any) -> None:
-    """Run a program as `apply_given` does, without skips. arrays begins with a flag, a float32
-    array with one element. It is set to 1 if an element of the program's first variable was not
-    finite.
+    """Run a program as `apply_given` does, without `skips`. `arrays` begins with a flag, a float32
+    array with one element. The flag is set to 1 if an element of the program's first variable was
+    not finite.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -131,7 +131,7 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: An
 
 
 def take(column: Any, *kept: Any) -> None:
-    """Write arrays of one element, with column's dtype, one after the other into column.
+    """Write arrays of one element, with column's dtype, one after the other into `column`.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -273,7 +273,7 @@ def _over_table(
     flag: int = 0,
 ) -> list[Launch]:
     """Return the launch over rows with these sizes and addresses; no launch if all are empty.
-    columns, skip and flag are addresses of the arrays of apply_given and apply_watched.
+    `columns`, `skip` and `flag` are addresses of the arrays of apply_given and apply_watched.
     """
     blocks = np.cumsum(-(-sizes // _CHUNK))
     if not blocks[-1]:
@@ -304,9 +304,9 @@ def source_of_program(
     given: tuple[int, ...] = (),
     watched: bool = False,
 ) -> str:
-    """Return the CUDA source of a program over tables of arrays of dtype. aligned says that all
-    arrays begin at multiples of 16 bytes. given are the indices of numbers that come as columns.
-    watched adds the check of the first variable.
+    """Return the CUDA source of a program over tables of arrays of dtype. `aligned` says that all
+    arrays begin at multiples of 16 bytes. `given` are the indices of numbers that come as columns.
+    `watched` adds the check of the first variable.
     """
     compute = compute_dtype([Operand(dtype)], dtype)
     places = {name: f"x[{i}]" for i, name in enumerate(program.arrays)}

@@ -1,4 +1,4 @@
-// Norms of many contiguous vectors, one per block. multi_tensor.py puts before this text:
+// Norms of many contiguous vectors, one per block. multi_tensor.py puts before this file:
 // memory.cuh, T (computed, stored), ROWS of a table, THREADS, and the ORDER: 1, 2, or 0 for the
 // infinity norm.
 

@@ -54,8 +54,8 @@ def kernel_of_body(body: Body) -> Callable[..., None]:
 def plan(body: Body, arrays: Sequence[Any], out: Any) -> list[Launch]:
     """Return the launch that writes the body's value into out; no launch if out is empty.
 
-    arrays are the values of body.names, in order; a 0-d NumPy array is a number, passed by value.
-    out may be one of them, with the same layout.
+    `arrays` are the values of body.names, in order; a 0-d NumPy array is a number, passed by value.
+    `out` may be one of the arrays, with the same layout.
     """
     read = [a for name, a in zip(body.names, arrays, strict=True) if name in body.used]
     operands = tuple(Operand(array.dtype, is_number(array)) for array in read)
@@ -129,7 +129,7 @@ def _along_one_axis(
 def _marked(
     operands: tuple[Operand, ...], marks: Sequence[tuple[bool, bool]]
 ) -> tuple[Operand, ...]:
-    """Return operands; marks say which operands in memory are a single row, or a single column."""
+    """Return operands; `marks` say which ones in memory are a single row, or a single column."""
     mark = iter(marks)
     return tuple(
         one if one.by_value else Operand(one.dtype, False, *next(mark)) for one in operands

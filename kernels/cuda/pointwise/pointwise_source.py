@@ -83,8 +83,8 @@ def source_of(
     of packs of elements over several axes; or, if a side is given, `tiled` in squares of this side,
     for one input in memory that is transposed.
 
-    operands are the inputs that the body uses, in order. If not wide, elements are counted in 32
-    bits, which divide faster.
+    `operands` are the inputs that the body uses, in order. If not `wide`, elements are counted in
+    32 bits, which divide faster.
     """
     compute = compute_dtype(operands, out)
     values = tuple(value_dtype(operand.dtype, compute) for operand in operands)
@@ -107,7 +107,7 @@ def source_of(
 
 def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
     """Return how many packs a thread loads before it computes: more if little else is loaded; one
-    for a long body, which would be repeated for each.
+    for a long body, which would be repeated for each pack.
     """
     calls = [node for node in walk(body.tree) if isinstance(node, Call)]
     if len(calls) > _MOST_CALLS or any(

@@ -1,5 +1,5 @@
 // The position of the n-th word of each sorted row; of equal words, the first in memory comes
-// first. radix.py puts radix.cuh before this text.
+// first. radix.py puts radix.cuh before this file.
 //
 // A row is cut into chunks. From the highest digit down, `tally` counts in each chunk the digits of
 // the words that agree with the known digits of the wanted word. `narrow` adds the counts, which

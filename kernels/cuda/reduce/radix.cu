@@ -1,5 +1,5 @@
 // Radix sort of rows, digit by digit from the lowest one; each pass is stable. radix.py puts
-// radix.cuh before this text.
+// radix.cuh before this file.
 //
 // A row of at most 32 words is sorted by a warp, and one that fits a tile by a block, in one
 // launch. A longer row is cut into chunks, and each digit takes three launches: `count` how often

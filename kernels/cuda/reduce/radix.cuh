@@ -1,5 +1,5 @@
 // Words whose integer order is the order of the values, and tiles of words sorted by a digit.
-// radix.py puts before this text: memory.cuh, typedefs of Given (in memory), Bits (unsigned, of
+// radix.py puts before this file: memory.cuh, typedefs of Given (in memory), Bits (unsigned, of
 // Given's size), Word (unsigned) and Place (unsigned, counts a row's elements), whether Given
 // IS_REAL, and INFINITE, the Bits of its infinity.
 
@@ -53,7 +53,8 @@ __device__ Place before_in_block(Place value) {
     return upto - value;
 }
 
-// The number of the block's threads before this one that pass true, and the number of all that do.
+// The number of the block's threads before this one that pass true, and the number of all threads
+// that do.
 struct Said {
     int before, all;
 };
@@ -114,7 +115,7 @@ struct Tile {
     unsigned int begins[DIGITS];  // where the words of each digit begin
 };
 
-// A warp's k-th words are adjacent, and precede its next ones.
+// A warp's k-th words are adjacent, and precede its next words.
 __device__ int in_tile(int k) {
     return threadIdx.x / 32 * (32 * ITEMS) + k * 32 + threadIdx.x % 32;
 }

@@ -33,7 +33,7 @@ def plan_order_of_numbers(numbers: Any, values: Any, order: Any, high: int) -> l
     into order. Sorting is stable.
 
     numbers: int64, one axis, from -1 to high; values and order: int64, of the same length. Only as
-    many digits as high has are sorted. Any of the arrays may be Scratch.
+    many digits as `high` has are sorted. Any of the arrays may be Scratch.
     """
     length = numbers.shape[0]
     bits = (high + 1).bit_length()
@@ -63,7 +63,8 @@ def can_select(shape: tuple[int, int], dtype: np.dtype[Any], count: int) -> bool
 
 def plan_selection(x: Any, order: Any, *, descending: bool) -> list[Launch]:
     """Return the launches that write the indices of the first elements of each sorted row of x, as
-    many as order has, into order. They are ordered as in plan_order; only for shapes of can_select.
+    many as `order` has, into `order`. The indices are ordered as in plan_order; only for shapes of
+    can_select.
 
     x: (rows, length), order: int64, (rows, count); both in C order
     """
@@ -183,7 +184,7 @@ def _plan(
 def source_of_radix(
     dtype: np.dtype[Any], word: int, *, wide: bool = False, text: str = "reduce/radix.cu"
 ) -> str:
-    """Return the CUDA source for elements of a dtype, as 32-bit or 64-bit words. If not wide, the
+    """Return the CUDA source for elements of a dtype, as 32-bit or 64-bit words. If not `wide`, the
     elements of a row are counted in 32 bits.
     """
     infinity = _INFINITIES.get(dtype.itemsize, 0)

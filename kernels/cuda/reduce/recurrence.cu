@@ -1,5 +1,5 @@
 // Linear recurrences y[k] = factor[k] * y[k - 1] + x[k] along one axis; if BACKWARDS,
-// y[k] = factor[k + 1] * y[k + 1] + x[k]. scan.py puts before this text: memory.cuh, typedefs of
+// y[k] = factor[k + 1] * y[k + 1] + x[k]. scan.py puts before this file: memory.cuh, typedefs of
 // Stored, Real (computed) and Index, the number of axes KEPT, and BACKWARDS.
 //
 // A group of `lanes` adjacent threads of one warp reads `lanes` elements of a row, or of a chunk of

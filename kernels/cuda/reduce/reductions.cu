@@ -1,4 +1,4 @@
-// Reductions over axes. reductions.py puts before this text: memory.cuh, the typedefs of folds.cuh,
+// Reductions over axes. reductions.py puts before this file: memory.cuh, the typedefs of folds.cuh,
 // that file, Fold, Out (written), Index (counts elements), the numbers of axes KEPT and REDUCED,
 // PACK (how many adjacent elements a thread reads at a time), whether States of chunks are JOINED
 // and whether results are FINISHED, and whether PLACES (indices) are wanted.

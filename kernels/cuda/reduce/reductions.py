@@ -58,14 +58,14 @@ def sum(x: Any, out: Any, axes: Axes) -> None:
 def mean(x: Any, out: Any, axes: Axes) -> None:
     """Write the means of x over axes into out; NaN if there are no elements.
 
-    x is of a real or complex dtype, added as sum adds; the quotient is rounded once.
+    x is of a real or complex dtype, added as in `sum`; the quotient is rounded once.
     """
     launch(plan_reduce("Averaging", x, out, axes))
 
 
 @only_launches
 def prod(x: Any, out: Any, axes: Axes) -> None:
-    """Write the products of x over axes into out, in the dtypes of sum; 1 if there are no
+    """Write the products of x over axes into out, in the dtypes of `sum`; 1 if there are no
     elements.
     """
     launch(plan_reduce("Multiplying", x, out, axes))
@@ -108,14 +108,14 @@ def count_nonzero(x: Any, out: Any, axes: Axes) -> None:
 @only_launches
 def var(x: Any, out: Any, axes: Axes, correction: float) -> None:
     """Write the sums of squared deviations over axes / max(n - correction, 0) into out, in the
-    dtypes of sum.
+    dtypes of `sum`.
     """
     launch(plan_reduce("Deviating<false>", x, out, axes, correction))
 
 
 @only_launches
 def std(x: Any, out: Any, axes: Axes, correction: float) -> None:
-    """Write the standard deviations, the square roots of var, into out."""
+    """Write the standard deviations, the square roots of `var`, into out."""
     launch(plan_reduce("Deviating<true>", x, out, axes, correction))
 
 
@@ -129,8 +129,8 @@ def logsumexp(x: Any, out: Any, axes: Axes) -> None:
 
 @only_launches
 def norm(x: Any, out: Any, axes: Axes, order: float) -> None:
-    """Write (sum of |x|**order)**(1/order) over axes into out, in the dtypes of sum; order 0 counts
-    elements that are not 0, and inf gives the largest.
+    """Write (sum of |x|**order)**(1/order) over axes into out, in the dtypes of `sum`; order 0
+    counts elements that are not 0, and inf gives the largest.
     """
     launch(plan_reduce(f"Norming<{_ORDERS.get(order, 'POWER')}>", x, out, axes, order))
 
@@ -338,8 +338,8 @@ def source_of_reduce(
     """Return the CUDA source of a fold of elements of a dtype, for numbers of merged axes, and the
     number of adjacent elements that a thread loads at a time.
 
-    written=None writes the States of chunks, and joined=True reads them. If not wide, elements are
-    counted in 32 bits, which divide faster.
+    written=None writes the States of chunks, and joined=True reads them. If not `wide`, elements
+    are counted in 32 bits, which divide faster.
     """
     total, real, whole = sum_dtype(read), is_real(read), is_whole(read)
     small = whole and read.itemsize < 4

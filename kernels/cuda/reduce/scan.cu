@@ -1,4 +1,4 @@
-// Cumulative sums, products, log-sums and extremes along one axis. scan.py puts before this text:
+// Cumulative sums, products, log-sums and extremes along one axis. scan.py puts before this file:
 // memory.cuh, typedefs of Stored, Real (computed), Carry (passed from tile to tile) and Index, the
 // number of axes KEPT, ITEMS and PACK, JOINED, and sums.cuh or extremes.cuh. These define a Part
 // (of adjacent elements) and a State (of many), how two are combined, and how a result is stored.
@@ -6,10 +6,10 @@
 // A group of `lanes` adjacent threads processes one row, or one chunk of it, ITEMS * lanes elements
 // at a time: a warp or less, or a whole block for long rows. A thread has ITEMS adjacent elements.
 // It reads PACK of them at a time, or the group reads them one by one if the layout does not allow
-// packs. The elements of the next tile are loaded while those of this one are combined. If there
-// are few rows, they are cut into chunks: `totals` combines each, and `scan` begins a chunk with
-// the totals before it. Bound by memory: each element is written once and read once, or twice if
-// there are chunks. The order of combining is a fixed tree for each length, layout and number of
+// packs. The elements of the next tile are loaded while the elements of this tile are combined. If
+// there are few rows, they are cut into chunks: `totals` combines each, and `scan` begins a chunk
+// with the totals before it. Bound by memory: each element is written once and read once, or twice
+// if there are chunks. The order of combining is a fixed tree for each length, layout and number of
 // rows, so that two runs agree bit by bit; it would not be fixed if blocks waited for each other.
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
@@ -62,7 +62,7 @@ template <bool back, typename T> __device__ void turn_round(T* item, int lanes) 
 
 // Scans from begin to end, starting with the State `before`. take(i, by, to) loads ITEMS elements
 // from i on, `by` apart; give(i, by, upto) gets the results for them; the total is returned. All
-// threads of a block take part; those without a row read nothing.
+// threads of a block take part; threads without a row read nothing.
 template <typename P, typename Take, typename Give>
 __device__ State along(State before, bool has_row, int lanes, long long begin, long long end,
                        Take take, Give give) {

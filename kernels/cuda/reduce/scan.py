@@ -41,14 +41,14 @@ def cumsum(x: Any, out: Any, axis: int) -> None:
 @only_launches
 def cumprod(x: Any, out: Any, axis: int) -> None:
     """Write the products of x[..., :k + 1, ...] along axis into out; floating numbers are
-    multiplied in the dtypes of cumsum.
+    multiplied in the dtypes of `cumsum`.
     """
     launch(plan_scan(x, out, axis, joined="PRODUCT"))
 
 
 @only_launches
 def logcumsumexp(x: Any, out: Any, axis: int) -> None:
-    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out, in the dtypes of cumsum."""
+    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out, in the dtypes of `cumsum`."""
     launch(plan_scan(x, out, axis, joined="LOG_SUM"))
 
 

@@ -52,7 +52,7 @@ def fill_by(x: Any, out: Any, fill: Callable[[Any, Any], None]) -> None:
 
 @on_device_of_out
 def cat(x: Any, out: Any, axis: int, start: int) -> None:
-    """Write x into the part of out that begins at start along axis."""
+    """Write x into the part of out that begins at `start` along axis."""
     part = [slice(None)] * out.ndim
     part[axis] = slice(start, start + x.shape[axis])
     pointwise(_SAME, [x], out[tuple(part)])
@@ -126,7 +126,7 @@ def plan_move(
 ) -> list[Launch]:
     """Return the launch of the kernel `move` (see moves.cu); no launch if out is empty.
 
-    Note    steps are x's strides along out's axes; by default those of x itself
+    Note    steps are x's strides along out's axes; by default the strides of x itself
     """
     if not out.size:
         return []
@@ -184,7 +184,7 @@ def _joined(
 
 @functools.lru_cache(maxsize=256)
 def source_of_move(dtype: np.dtype[Any], dims: int = 1, *, wide: bool = False) -> str:
-    """Return the CUDA source for elements of a dtype and a number of axes. If not wide, elements
+    """Return the CUDA source for elements of a dtype and a number of axes. If not `wide`, elements
     are counted in 32 bits, which divide faster.
     """
     return f"""{headers_for([dtype])}

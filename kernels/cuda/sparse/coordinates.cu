@@ -1,4 +1,4 @@
-// Sums of entries of sparse tensors. coordinates.py puts before this text: memory.cuh, poison.cuh,
+// Sums of entries of sparse tensors. coordinates.py puts before this file: memory.cuh, poison.cuh,
 // typedefs of Stored (in memory) and Real (for additions), and whether Stored IS_WHOLE.
 //
 // An index is loaded once, and checked where it is used, because another stream may write to it.

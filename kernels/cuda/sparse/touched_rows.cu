@@ -1,5 +1,5 @@
 // Optimizer steps of parameters whose gradients have few rows. touched_rows.py puts before this
-// text: memory.cuh, typedefs of Stored (in memory) and Real (computed).
+// file: memory.cuh, typedefs of Stored (in memory) and Real (computed).
 //
 // The values of one row are adjacent in `order`. The thread of the row's first value adds them, and
 // is the only one that changes its element of the row; the other threads do nothing. Bound by

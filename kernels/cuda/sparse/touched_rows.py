@@ -44,7 +44,7 @@ def sparse_adam(
 ) -> None:
     """Update rows of out, the parameter, as Adam does, and the running means of these rows.
 
-    Arrays as for adagrad; keep and keep_square are the decay factors of the means.
+    Arrays as for adagrad; `keep` and `keep_square` are the decay factors of the means.
     """
     numbers = [rate, keep, keep_square, eps]
     launch(plan("sparse_adam", values, places, order, [mean, square, out], numbers))
