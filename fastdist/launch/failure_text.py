@@ -30,7 +30,7 @@ _THREAD = b"Thread 0x"
 _PACKAGE = os.fsencode(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
 _STANDARD = os.fsencode(os.path.dirname(os.__file__) + os.sep)
 _INSTALLED = os.fsencode(os.path.join("", "site-packages", ""))
-# The beginning of a text of `refer_to`.
+# The beginning of a text from `refer_to`.
 _REFERENCE = re.compile(rb"the last (?:traceback|line) that it wrote is (?:above|in .*?): ")
 _HELD_LIMIT_BYTES = 256 << 10
 

@@ -46,7 +46,7 @@ class _Stream:
 
     @property
     def written_to(self) -> str:
-        """The log file that alone has the stream; empty if the screen shows it."""
+        """The log file of a stream that is only logged; empty if the screen shows it."""
         return "" if self.log is None or self.is_shown else self.log.path
 
 
@@ -187,7 +187,7 @@ class Output:
         for line in lines:
             was_redrawn, stream.is_redrawn = stream.is_redrawn, line.redraws
             if line.redraws:
-                # Output of other ranks would overwrite it: it is shown when the line ends.
+                # Only rank 0's line is redrawn, because ranks would overwrite each other's lines.
                 if stream.worker.rank == 0 and stream.is_shown:
                     self._screen.redraw(line.text)
             elif stream.is_stderr:

@@ -90,7 +90,7 @@ class WorkerProcess:
                 write the checkpoint. They are killed as soon as the worker has ended.
         """
         self.pass_on(number)
-        # In any case, because a worker that is just being stopped is not reported as stopped yet.
+        # Sent in any case: a worker that is just being stopped is not reported as stopped yet.
         self.send(signal.SIGCONT)
 
     def catches(self, number: signal.Signals) -> bool:

@@ -194,8 +194,8 @@ class DistAutogradContainer(EndsEverywhere):
     release_context_if_present = end
 
     def _release(self, context_id: int, notified_by: Worker | None = None) -> bool:
-        # The worker that receives such a notice may still have a message of the context in its
-        # queue.
+        # After another worker's notice, a message of the context may still be in this worker's
+        # queue, so the tombstone is added in any case.
         context = self._shard(context_id).take(context_id, may_come=notified_by is not None)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
@@ -294,9 +294,7 @@ def current_context_id() -> int:
 
 
 def force_current_context_id(context_id: int) -> None:
-    """Make context_id this thread's current context, replacing any other; request handlers do
-    so.
-    """
+    """Make context_id this thread's current context, replacing any other, to handle a request."""
     _current.context_id = context_id
 
 
@@ -358,9 +356,9 @@ def get_instance() -> DistAutogradContainer:
 
 
 # Note [Opening a context]
-# Many blocks do little, so entering and leaving are written out here in full, and a context's data
-# is created on first use. Both together take about as long as in PyTorch, whose contexts are in
-# C++.
+# Many `with` blocks do little work. So the code that enters and leaves a block is inlined here, and
+# a context's data is created on first use. Entering and leaving together take about as long as in
+# PyTorch, whose contexts are in C++.
 
 
 class context:

@@ -26,8 +26,8 @@ from .message_autograd import context_guard
 # Note [Two passes for a Hessian]
 # A Hessian-vector product is computed by a second pass over a recorded first pass; the second
 # starts from the product of the gradients with the direction. A single pass with tangents gives the
-# same result, because gradients carry their tangents. But there the tangents of the forward half
-# have a history that is not needed and travels too. Measured over three workers
+# same result, because gradients carry their tangents. But in a single pass the tangents of the
+# forward half have an unneeded history, which is sent as well. Measured over three workers
 # (bench/distributed/distributed_hvp.py, two busy cores of an AMD EPYC): two passes take 0.99 of the
 # single pass's time for 8x8 matrices, and 0.74 for 512x512.
 
@@ -83,11 +83,11 @@ def jvp(
 def hvp(
     func: Callable[..., Any], inputs: Inputs, v: Inputs | None = None, *, strict: bool = False
 ) -> tuple[Tensor, Any]:
-    """Return func(*inputs), a single number, and the product of its Hessian with v, over all
-    workers that func calls.
+    """Return func(*inputs), which must be a single number, and the product of its Hessian with v,
+    over all workers that func calls.
 
     The arguments are those of `autograd.functional.hvp`, but an input, and its entry in v, may be
-    an RRef to a Tensor of another worker; its product is then an RRef to a Tensor of that worker.
+    an RRef to a Tensor of another worker; the product is then an RRef to a Tensor of that worker.
     The passes use a private context, and leave open contexts and `.grad` unchanged.
 
     Thread  runs in the caller

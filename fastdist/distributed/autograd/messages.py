@@ -40,7 +40,7 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         context,
         came,
         terms,
-        # A message from this worker to itself may share memory with tensors that it still holds.
+        # A message from this worker to itself may share memory with tensors that are still used.
         fresh=not request.peer.is_self,
         sender=request.peer,
         direct=DIRECT in metadata,

@@ -10,9 +10,9 @@
 # Note [Gradients that others wait for]
 # Tensors from another worker are usually inputs of a layer. The layer's Node computes two kinds of
 # gradients: those of these tensors, with which the other worker continues, and those of the layer's
-# weights, for which no worker waits. If the gradients are large, the Node runs in two parts. The
-# first gradients are sent before the second are computed, and the second are computed after all
-# other work of this worker.
+# weights, for which no worker waits. If the gradients are large, the Node runs in two parts. It
+# computes the gradients for the other worker, and these are sent. It computes the gradients of the
+# weights after all other work of this worker.
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def run_plain(
 
 
 def _parts(node: Any) -> tuple[OpNode, OpNode] | None:
-    """Return two Nodes, for the gradients of other workers and those of this one, in this order.
-    None unless the Node has both and one large result. See Note [Gradients that others wait for].
+    """Return two Nodes: for the gradients that other workers wait for, and for all others. None
+    unless the Node has both and one large result. See Note [Gradients that others wait for].
     """
     if node.op.several or node.output_layout.numel <= LIGHT:
         return None

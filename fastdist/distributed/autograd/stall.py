@@ -203,7 +203,7 @@ def _sends_without_receive(
 ) -> dict[Worker, list[int]] | None:
     """Return, by worker, the sends that no receive will ever settle.
 
-    None unless all workers have answered, or if a context has just arrived.
+    Returns None if a worker has not answered, or if a context has just arrived.
 
     See Note [Messages that did not arrive].
     """
@@ -259,7 +259,7 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass
 
 
 def _living(agent: RpcAgent, ranks: Iterable[int]) -> set[Worker]:
-    """Return the living workers with the ranks in answers."""
+    """Return the living workers with these ranks."""
     known = {agent.workers.find(rank) for rank in ranks}
     return {worker for worker in known if worker is not None and not worker.is_dead}
 

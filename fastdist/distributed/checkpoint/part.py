@@ -26,7 +26,7 @@ from .snapshot import Kept, Snapshot, snapshot
 _FILE = re.compile(r"\.?[0-9a-f]{16}-\d+\.pt(\.[0-9a-f]+\.tmp)?")
 _MOST_FORGOTTEN = 16
 
-# Guards the two fields below. The turn's lock is acquired before it, and held while a part is
+# Guards the two fields below. `_turn_lock` is acquired before this lock, and held while a part is
 # copied: if two saves meet on a worker, the later one copies after the earlier one was written.
 _parts_lock = threading.Lock()
 _writes: dict[str, Future[FileRow]] = {}
@@ -50,7 +50,7 @@ def begin_part(
     """
     with _turn_lock:
         for earlier in _of_now():
-            # its error is raised for the worker that requested that write
+            # an error of this write is raised for the worker that requested it
             earlier.wait_until_done()
         os.makedirs(folder, exist_ok=True)
         kept = _kept if copies and keeps else None

@@ -464,7 +464,7 @@ def _with_forgotten_roots(
 
 
 def _failures(reports: dict[int, dict[str, Any]]) -> dict[int, str]:
-    """Return the errors on the workers that raised them; without any, the reported ones."""
+    """Return the errors on the workers that raised them; if there are none, the reported errors."""
     told = {worker: one["failure"] for worker, one in reports.items() if one["failure"]}
     own = {worker: words for worker, (_, is_own, words, *_) in told.items() if is_own}
     return own or {worker: words for worker, (_, _, words, *_) in told.items()}

@@ -85,7 +85,7 @@ class _Peer:
         self.was_connected = False
         self.is_released = False
         self.why_lost = ""
-        # Whether the peer has closed all its groups in an orderly way; why_lost then contains this.
+        # Whether the peer has closed all its groups in an orderly way; `why_lost` is set as well.
         self.has_left = False
 
     def awaits_connection(self) -> bool:

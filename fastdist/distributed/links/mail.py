@@ -106,7 +106,7 @@ class Mail:
             self._send(to, part, (piece.data,), call)
 
     def receive(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
-        """Fill an array with the next message of a member, or of any if None; return its rank."""
+        """Fill an array with the next message of `sender` (None: any member); return its rank."""
         # Both sides use the name "recv", with which their calls are compared.
         its = call._replace(name="recv")
         waiting = Waiting(its, self._members, self._alarm, self._notice_s)

@@ -11,7 +11,7 @@ from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.rpc import get_metrics as rpc_metrics
 
-# The most peers with separate numbers in a reading; those of further peers are added up.
+# The most peers with separate numbers in a reading; the numbers of further peers are added up.
 _MOST_PEERS: Final = 64
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _began: Final = time.monotonic()

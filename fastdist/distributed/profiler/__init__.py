@@ -10,7 +10,7 @@ caller's clock.
 line. It has aligned clocks, an arrow from each send to its receive, and a marked critical path of
 each pass.
 
-on_demand.py        loads all others at the first profile
+on_demand.py        loads the other modules at the first profile
 calls.py            the caller's half: names of calls, and the recordings for their events
 served.py           the callee's half: records a request, in all threads that work for it
 interceptor.py      the data that messages carry for both halves

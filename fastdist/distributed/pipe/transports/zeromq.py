@@ -364,8 +364,9 @@ class ZmqListener:
         return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
 
     def _forget_routes(self) -> None:
-        # The end of unauthenticated connections is not reported. One that still exists gets another
-        # query, and its caller sends the greeting again if necessary.
+        # The end of unauthenticated connections is not reported, so some of their routes may be
+        # forgotten too early. Such a connection gets another query, and its caller sends the
+        # greeting again if necessary.
         unproved = [route for route, rank in self._ranks.items() if rank is None]
         for route in unproved[: len(unproved) // 2]:
             del self._ranks[route]
@@ -418,8 +419,9 @@ def _send(socket: Socket, frames: Sequence[Buffer]) -> None:
 def _receive(socket: Socket) -> list[Buffer]:
     first = socket.recv(_NOBLOCK)
     frames: list[Any] = [first]
-    # A query to ZeroMQ costs as much as a receive. If the first frame is wrong about the number of
-    # frames, a lane reads the remaining ones as the peer's next answer, which is then invalid.
+    # RCVMORE is only queried if the first frame says that others follow, because a query costs as
+    # much as a receive. If the first frame is wrong, the lane reads the remaining frames as the
+    # peer's next answer, which is then invalid.
     if not is_alone(first):
         while socket.get(_RCVMORE):
             # The frame's memory belongs to this process and is writable, unlike that of a bytes
