@@ -60,7 +60,7 @@ def note_restarts(count: int) -> None:
 
 
 def begin_life() -> None:
-    """Reset counts and hooks as in a new process, because engines reuse processes."""
+    """Reset counts and hooks as in a new process, because engines such as Ray reuse processes."""
     global _counted
     _counted = 0
     with _hooks_lock:

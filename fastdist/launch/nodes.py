@@ -224,7 +224,7 @@ class Meeting:
     def others_have_ended(self, rank: int, ended: Collection[int]) -> bool:
         """Return whether there are other ranks, and all their workers have ended well.
 
-        `ended` has this node's ranks that have ended; the store has those of other nodes.
+        `ended` has the ranks of this node that have ended; the store has the other nodes' ranks.
         """
         store, place = self._store, self.place
         assert store is not None and place is not None

@@ -48,7 +48,7 @@ class LaunchOptions:
     init_timeout_s: float
     workers_wait: str | None
     as_torch: bool
-    # How often all workers (`group`) or a failed one alone (`worker`) are started again.
+    # How often all workers (`group`) or only a failed worker (`worker`) are started again.
     max_restarts: int
     restart: str
     # The workers' time after a signal; None for the defaults.

@@ -53,8 +53,8 @@ class _Stream:
 class LastWords(NamedTuple):
     """The traceback with which a worker ended, and its start in time.monotonic().
 
-    `reference` is for a worker that ended without one, as by sys.exit("text"): a line with the last
-    line of its stderr, which was shown before. It is empty if there is none.
+    `reference` is set for a worker that ended without a traceback, as by sys.exit("text"): it
+    contains the last line of the worker's stderr, which was shown before. Otherwise it is empty.
     """
 
     text: list[bytes]

@@ -161,7 +161,7 @@ class Roll:
         self._ends = meeting._ends_elsewhere
         # Nodes that have left; a lost node counts as such if the job ends because of it.
         self._left: set[int] = set()
-        # Lost nodes that may be replaced, with the deadline for that.
+        # Lost nodes that may be replaced, with the deadline for a replacement.
         self._lost: dict[int, float] = {}
         self._beat = 0
         self._newcomers: dict[str, Card] = {}

@@ -263,7 +263,7 @@ def _require_alive(brought_by: Worker, owner: Worker | None) -> None:
     if brought_by.is_dead:
         raise WorkerLostError(f"{in_words(brought_by)}, which sent this, was lost")
     if owner is not None and owner.is_dead:
-        # Perhaps no worker is left that would notify this one of the context's end.
+        # Perhaps no worker is left that would notify this worker of the context's end.
         raise _owner_lost(in_words(owner))
 
 

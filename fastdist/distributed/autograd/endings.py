@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _KIND: Final = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
 _RETRIES: Final = 20
-# Marks the ids of a message as held by the sender, which asks for the ended ones among them.
+# Marks a query: the sender holds the contexts or levels with these ids, and asks which have ended.
 _HELD: Final = "held"
 
 

@@ -318,8 +318,8 @@ class DistEngine:
 
         Each of the given Nodes counts as an outstanding task.
 
-        Several threads may run Nodes of one pass. Each has its own queue, so none waits for
-        another.
+        Several threads may run Nodes of one pass. Each thread has a separate queue, so no thread
+        waits for another.
         The outbox keeps the messages to send. See Note [Gradients that wait a little].
         """
         if starts:

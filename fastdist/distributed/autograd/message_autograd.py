@@ -156,7 +156,7 @@ class AutogradInterceptor:
                 # worker notifies them of the end.
                 container.tell_end(others, asked.context_id)
         if block is not None:
-            # If the context is over here and its owner is lost, only this check prevents a new one.
+            # If the context is over here and its owner is lost, this check prevents a new context.
             life = answer.metadata.get(_OWNER)
             context = get_instance().get_or_create_context(block.context_id, answer.peer, life)
             add_recv_rpc_backward(context, block.message_id, answer)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 # Note [Gradients that wait a little]
 # A thread that works on a pass holds back gradients for other workers while its next Node is light.
-# The gradients of many calls to one worker then leave as one message. It holds them for at most
-# HOLD_S or one light Node, and sends them immediately when it has nothing else to do.
+# The gradients of many calls to one worker then leave as one message. The thread holds them for at
+# most HOLD_S or one light Node, and sends them immediately when it has nothing else to do.
 #
 # Gradients leave in one of three ways. The root's own thread has no other work after it has sent
 # gradients. So it sends them on a separate lane, requests a `direct` answer, and reads the answer
@@ -118,7 +118,7 @@ class GradientBatch:
 class Outbox:
     """The messages that one thread sends for a pass.
 
-    Thread  the one that created it
+    Thread  the thread that created it
     """
 
     def __init__(self, part: BackwardPass) -> None:
@@ -147,8 +147,8 @@ class Outbox:
         batch.gradients.append(gradients)
 
     def _tell_if_lost(self, sent: Future[None]) -> None:
-        """Abort the pass everywhere on an error: this worker may already have answered without
-        one.
+        """Abort the pass everywhere on an error: this worker may already have sent an answer
+        without an error.
         """
         error = sent.exception()
         if error is not None:
@@ -226,7 +226,7 @@ def goals_of(message: Message) -> Sequence[Device]:
 def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[Gradients]:
     """Return the gradients of a message; tangents may follow them among the tensors.
 
-    Thread  the one that decoded the message
+    Thread  the thread that decoded the message
     Raises  MessageError if the numbers do not fit the tensors
     """
     pairs = numbers(metadata, MESSAGES, sender)

@@ -122,7 +122,7 @@ def is_over(done: Future[None], timeout_s: float | None) -> bool:
 def are_over(begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
     """Wait until all parts have ended or one has failed; return False after timeout_s.
 
-    A worker may wait for one that failed, and only the root notifies it.
+    A worker may wait for a worker that failed, and only the root notifies the waiting worker.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -233,7 +233,7 @@ def _sends_without_receive(
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass) -> Round | None:
-    """Return the progress of each living worker that was reached; None if one did not answer.
+    """Return the progress of each living worker that was reached; None if a worker did not answer.
 
     If that worker has been lost, the loss ends the pass.
     """

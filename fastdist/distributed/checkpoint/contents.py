@@ -116,7 +116,7 @@ def names_of_parameters(things: Sequence[Thing]) -> dict[int, str]:
 
 
 def optimizer_at(path: Path, value: Any) -> tuple[Optimizer | None, Path]:
-    """Return the optimiser of an entry, if it is one, and the path for its numbered state."""
+    """Return the optimiser in an entry, None for other objects, and the path for its state."""
     if isinstance(value, LocalOptimizer):
         return value.optimizer, (*path, rpc.get_worker_info().name)
     return (value if isinstance(value, Optimizer) else None), path

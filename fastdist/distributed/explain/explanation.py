@@ -48,8 +48,8 @@ class Explanation:
 
     `state` is "not begun", "running", "settling", "over" or "failed". `critical_path` has the
     pieces for which the pass waited; if no pass has run, it is the path with the most Nodes.
-    `seconds` is the duration of the pass, or None if it is under way or none has run. `failures`
-    has the texts of the errors that ended a failed pass, by worker, and `lost` the lost workers.
+    `seconds` is the duration of the pass, or None if it is under way or no pass has run. `failures`
+    has the texts of the errors that ended a failed pass, by worker. `lost` has the lost workers.
     """
 
     def __init__(

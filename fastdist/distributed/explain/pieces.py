@@ -154,8 +154,8 @@ def _up_to(stretch: Stretch, hop: Hop) -> Stretch:
 
 
 def _last_seen(stretch: Stretch) -> tuple[float, float]:
-    # All stretches that lead to leaves end with their worker's part; the one that began last
-    # counts.
+    # All stretches that lead to leaves end with their worker's part; the stretch that began
+    # last counts.
     ended = _began(stretch) if stretch.ended is None else stretch.ended
     return ended, _began(stretch)
 

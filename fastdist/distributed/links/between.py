@@ -105,7 +105,7 @@ class Post:
 class Between:
     """A leader's state among the leaders of a group's machines.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(

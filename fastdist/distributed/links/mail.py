@@ -1,9 +1,9 @@
 """send and recv: messages from one member to another, distinguished by tags."""
 
-# A small message is sent immediately, and waits at its receiver. A larger one is only announced; it
-# is sent when the receiver has called recv and allocated memory, and its sender waits for that. One
-# of every MOST_EAGER small messages is announced as well, so that no sender can fill the memory of
-# a receiver that does not call recv.
+# A small message is sent immediately, and waits at its receiver. A larger message is only announced
+# at first. Its sender waits until the receiver has called recv and allocated memory, and then sends
+# the data. One of every MOST_EAGER small messages is announced as well, so that no sender can fill
+# the memory of a receiver that does not call recv.
 
 from __future__ import annotations
 

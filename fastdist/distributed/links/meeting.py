@@ -44,7 +44,7 @@ def _agrees_with(sent: bytes) -> Agrees:
 class Meeting:
     """The point of a collective at which all members of a group meet.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(self, machine: Machine, between: Between, members: Members) -> None:

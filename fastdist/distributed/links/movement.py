@@ -42,7 +42,7 @@ Outs = Sequence[Bytes | None]
 class Movement:
     """The data movements of one group.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(self, rank: int, meeting: Meeting, members: Members, post: Post) -> None:

@@ -66,7 +66,7 @@ class RecordHead(NamedTuple):
 class Records:
     """A leader's connections to the next and the previous leader, and the records on them.
 
-    Thread  the one that runs the group's collective; close: any, after it
+    Thread  the thread that runs the group's collective; close: any, after it
     """
 
     def __init__(

@@ -360,7 +360,7 @@ class ZmqListener:
                 self._forget_routes()
             self._ranks[route] = rank
             self._count(route, rank, parts[0])
-        # As in _receive: frames that may contain tensors must be writable, and are not copied.
+        # Frames that may contain tensors must be writable, and are not copied: see _receive.
         return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
 
     def _forget_routes(self) -> None:
