@@ -58,7 +58,7 @@ class FailureText:
         self.shown = b""
 
     def feed(self, text: bytes, now: float, *, is_redrawn: bool = False) -> list[bytes]:
-        """Return the lines to show now: this line, none, or all held lines and this one.
+        """Return the lines to show now: this line, no line, or all held lines and this line.
 
         A redrawn line may be a progress bar that had not ended when the traceback began.
         """

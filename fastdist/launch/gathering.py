@@ -82,7 +82,7 @@ class Card:
 
     @property
     def after_loss(self) -> str:
-        """The end of messages about a lost node that no other can replace with these options."""
+        """The end of messages about a lost node: why no other node replaces it; may be empty."""
         if self.max_restarts == 0:
             return (
                 "; the job ends: with --max-restarts N it would wait for another launcher to take "

@@ -63,8 +63,8 @@ class Meeting:
     """This node's place in the job, and the connection to its store, which node 0 hosts.
 
     `place` is None until all nodes have joined. `fileno` and `take` give messages from them.
-    `round` is the last round that may begin. Node 0 begins another one when all nodes have ended
-    the last one and none has left. See Note [Rounds] in roll.py.
+    `round` is the last round that may begin. Node 0 begins another round when all nodes have ended
+    the last round and no node has left. See Note [Rounds] in roll.py.
     Thread  only `_serve` uses the store; all other methods belong to the main thread
     """
 

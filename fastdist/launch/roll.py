@@ -2,10 +2,11 @@
 
 # Note [Rounds]
 # A round starts all workers, and has ended on a node when all of the node's workers have ended.
-# Each node stores its result under the round's number, and never changes it. When all are stored,
-# each node can decide alone whether the job is over. Only node 0 decides that it continues, because
-# it must clear the list of ended ranks in the store before the first worker starts again. A node
-# that a Ctrl-C ended takes part in no further round, and then no other node does.
+# Each node stores its result under the round's number, and never changes it. When all results are
+# stored, each node can decide alone whether the job is over. Only node 0 decides that the job
+# continues, because node 0 must clear the list of ended ranks in the store before the first worker
+# starts again. A node that a Ctrl-C ended takes part in no further round, and then no other node
+# does.
 
 # Note [Lost nodes]
 # Nodes write heartbeats to the store, and only node 0 reads them: it declares a node lost that was

@@ -171,7 +171,7 @@ class BackwardPass:
         return True
 
     def give_up(self, error: BaseException) -> bool:
-        """End the part because the pass failed elsewhere; False if that has been done before."""
+        """End the part because the pass failed elsewhere; return False after an earlier call."""
         with self._lock:
             is_news = self.task is not None and not self._is_given_up
             self._is_given_up = True

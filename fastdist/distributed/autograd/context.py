@@ -273,8 +273,8 @@ class DistAutogradContext:
     def _take_out_or_put(
         self, accumulator: AccumulateGrad, grad: Tensor, *, put: bool
     ) -> Tensor | None:
-        """Take a leaf's sum out and return it. If there is none and `put` is set, put grad in and
-        return it.
+        """Take a leaf's sum out and return it. If there is no sum and `put` is set, put grad in and
+        return grad.
         """
         device = grad._layout.device
         with self._lock:

@@ -35,7 +35,7 @@ _HELD: Final = "held"
 
 
 class EndsEverywhere(ABC):
-    """All contexts or levels of this worker; `what` names the kind, `ids` its message field.
+    """All contexts or levels of this worker; `ids` is the message field that has their ids.
 
     Thread  any
     """

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 # the tensors of a call: with a send in the context where they leave, and a receive where they
 # arrive. The gradients in the contexts then lead back over all workers, and a later pass of the
 # same context differentiates them. These sends and receives are not part of the pass that creates
-# them, because it began before them.
+# them, because they are added after the pass began.
 
 
 class DistEngine:

@@ -192,7 +192,7 @@ def _let_all_begin(
         metadata[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
         part.mark_notified(len(sends))
         begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), metadata)
-        # Later errors of that worker are only reported here: the pass must not wait any longer.
+        # Only `wait_for_pass` waits for the answer, and not this part; an error ends this part.
         part.add_outstanding_rpc(begun, wait=False)
         answers.append(begun)
     return answers

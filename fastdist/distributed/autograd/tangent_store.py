@@ -128,8 +128,8 @@ class TangentStore(EndsEverywhere):
                 ForwardADLevel.get_or_create_mirror(global_id)
 
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End a level here if it is a mirror, and notify all workers to which this one sent it,
-        except notified_by.
+        """End a level here if it is a mirror, and notify all workers to which this worker sent the
+        level, except notified_by.
         """
         with self._lock:
             told = self._notified.pop(number, set())

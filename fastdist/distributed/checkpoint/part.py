@@ -82,14 +82,14 @@ def _write(name: str, worker: str, folder: str, taken: Snapshot, written: Future
     try:
         path = os.path.join(folder, name)
         checksums = write_shard(path, taken.tensors, taken.values)
-        # Before the end is reported: the next save needs as much memory, and releasing it takes
-        # time.
+        # Release the copies before the end is reported: the next save needs as much memory, and
+        # the release takes time.
         taken.tensors.clear()
         row = taken.row(name, os.stat(path).st_size, worker, checksums)
     except BaseException as error:
         note = f"while the worker {worker!r} wrote its part of the checkpoint {folder!r}"
         if isinstance(error, OSError) and error.errno is not None and error.strerror:
-            # In the text itself, because notes of an error are not always shown.
+            # The note is also added to the text, because notes of an error are not always shown.
             said = type(error)(error.errno, f"{error.strerror}; {note}", error.filename)
             error = said.with_traceback(error.__traceback__)
         error.add_note(f"{note}, which is not there now")

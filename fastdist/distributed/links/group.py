@@ -351,7 +351,7 @@ class LinksTransport(ClosesQuietly):
     def _query_stacks(self, members: Sequence[int]) -> None:
         for member in members[:_MOST_QUERIED]:
             self._post.notify(member, wire.WHERE)
-            # A member on another machine may have left without a message to this one.
+            # A member on another machine may have left without a message to this member.
             self._hub.knock(self._members.records[member])
 
     # The end of a group.

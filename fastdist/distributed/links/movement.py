@@ -96,7 +96,7 @@ class Movement:
     def exchange(
         self, call: Call, pieces: Sequence[Bytes], outs: Sequence[Bytes], waiting: Waiting
     ) -> None:
-        """Meet all members, and fill outs[member] with each member's piece for this one.
+        """Meet all members, and fill outs[member] with that member's piece for this member.
 
         Raises  CollectiveMismatchError, on all members, if the sizes of a pair differ
         """

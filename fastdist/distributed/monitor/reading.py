@@ -100,7 +100,7 @@ def _rpc() -> dict[str, Any]:
     waits, silent = {}, {}
     for worker in agent.workers.met():
         if not worker.is_dead and worker.pipe.is_waited_for():
-            # Synchronous calls use separate lanes, and are not counted there.
+            # `num_pending` does not count synchronous calls, which use separate lanes.
             waits[worker.info.name] = max(1, worker.pipe.num_pending())
         if not worker.is_dead and worker.hangs:
             silent[worker.info.name] = worker.describe()

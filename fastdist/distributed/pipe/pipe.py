@@ -19,8 +19,8 @@ from .shared_lane import SharedLane
 # uses lane 0 and waits for its Future. If it waited for a lane, nested calls A -> B -> A could
 # deadlock.
 MAX_OWN_LANES: Final = 8
-# A caller that finds no free lane while `drain_idle_lanes` reads one waits for that lane, usually
-# for microseconds. This limit applies if reading the lane replaces its connection.
+# While `drain_idle_lanes` reads a lane, a caller that finds no free lane waits for it, usually for
+# microseconds. This limit applies if reading the lane replaces its connection.
 _LOOK_S: Final = 0.05
 
 _logger = logging.getLogger(__name__)
