@@ -217,7 +217,7 @@ class DistributedOptimizer:
         return numbers
 
     def _make_missing(self) -> None:
-        # Sent to all owners in parallel: an import that the class needs may be slow.
+        # The calls run in parallel, because an import that the class needs may be slow.
         made = {
             owner: rpc.rpc_async(
                 owner,

@@ -298,7 +298,7 @@ class Job:
         elif now - self._interrupted_at > _TWICE_S or not (
             former.asked_by == number and comes_twice(number)
         ):
-            # Also stop waiting for the output, whose reader may be slow.
+            # Also stop waiting for a slow reader of the output.
             self.is_asked_twice = True
             self._ending.hurry()
         self.stop(failure, number)

@@ -92,7 +92,7 @@ class Meeting:
         self._own_ends: list[tuple[int, End]] = []
         # (round, failure) to report when workers here are signalled; the main thread appends.
         self._begun_ends: list[tuple[int, End]] = []
-        # By node and round; the other thread adds entries.
+        # Maps a node and a round to the round's end there; the other thread adds entries.
         self._ends_elsewhere: dict[int, dict[int, End]] = {}
         self._host_has_ended = False
         self._closing = threading.Event()

@@ -161,7 +161,7 @@ class Output:
     def _take(self, stream: _Stream) -> bool:
         """Read and show the contents of one pipe; return whether there may be more."""
         if not stream.is_open:
-            # Closed by another event of the same turn.
+            # The stream was closed by another event of the same turn.
             return False
         try:
             chunk = os.read(stream.pipe.fileno(), _READ_BYTES)

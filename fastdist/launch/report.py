@@ -29,7 +29,7 @@ class Failure:
     An empty sentence prints nothing.
     `was_asked`: there was no failure, a user ended the job; `asked_by` is the signal.
     `is_from_afar`: another node reported it; `source` names the node and the round.
-    `is_hearsay`: that node had the report from a third one.
+    `is_hearsay`: that node had received the report from a third node.
     `was_ended`: the launcher had sent this worker a signal to end, so it might have continued.
     `is_final`: a restart would not help, because a node or the output is lost.
     """

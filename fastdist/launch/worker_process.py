@@ -144,7 +144,7 @@ class WorkerProcess:
     def pass_on(self, number: signal.Signals) -> None:
         """Send a signal to the worker alone: processes that it started might end because of it."""
         if self.status is None:
-            # Not reaped yet, so the id still belongs to it.
+            # The worker is not reaped yet, so the id still belongs to it.
             os.kill(self.pid, number)
 
     def close(self) -> None:

@@ -205,7 +205,7 @@ class DistAutogradContainer(EndsEverywhere):
 
     def close(self, context: DistAutogradContext, notified_by: Worker | None = None) -> None:
         """End the pass of a context, and notify the workers that it reached except notified_by."""
-        # First, so that a pass that begins now either is refused or is found below.
+        # Close the context first, so that a pass that begins now is either refused or found below.
         workers = context.close()
         if debug_log.of_autograd:
             ranks = {worker.id for worker in workers}
@@ -218,7 +218,7 @@ class DistAutogradContainer(EndsEverywhere):
         self.tell_end(workers - {notified_by}, context.id)
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> list[int]:
-        """Return the ids of the contexts that exist here, and notify the worker when they end."""
+        """Return the given ids whose contexts exist here, and notify the worker when they end."""
         found = [(number, self.find_context(number)) for number in numbers]
         return [i for i, one in found if one is not None and one.add_known_worker(worker)]
 
@@ -252,8 +252,8 @@ class DistAutogradContainer(EndsEverywhere):
 
     def stop(self) -> None:
         """Forget all contexts and ids."""
-        # First, so that a function that still runs after RPC's shutdown adds nothing to the next
-        # group.
+        # Cleared first, so that a function that still runs after RPC's shutdown adds nothing to the
+        # contexts of the next group.
         self.initialized = False
         for shard in self.shards:
             shard.clear()

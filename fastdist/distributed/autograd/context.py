@@ -48,9 +48,9 @@ class DistAutogradContext:
         # could not be found again. The value is None while a thread has taken the sum out to add to
         # it.
         self._grads: dict[AccumulateGrad, Tensor | None] = {}
-        # By device, the stream on which gradients were last added.
+        # Maps a device to the stream on which gradients were last added.
         self._added_on: dict[Device, Any] = {}
-        # By pass id, from the beginning of each pass; passes that are over stay in the dict.
+        # Maps a pass id to this worker's part; passes that are over stay in the dict.
         self._passes: dict[int, BackwardPass] = {}
         self._latest: BackwardPass | None = None
         # Held while a pass is set up. Only one pass begins at a time, and messages of a pass wait

@@ -176,7 +176,7 @@ class DistEngine:
             fresh = not batch.to.is_self
             starts = self._arrive(context, task.part, came, fresh=fresh)
             self._work(task, starts, outbox)
-        # Only now, so that the pass could not look finished before.
+        # Complete the batch only now, so that the pass could not look finished before.
         batch.sent.try_complete(None)
 
     def _tell_unused(

@@ -187,7 +187,8 @@ def _on_their_way(
         elif grad._layout.is_sparse and has_history:
             grad = grad.to_dense()
         grads.append(grad)
-        # At the other worker, the send moves a gradient to the device of its tensor in any case.
+        # A gradient on another device than its tensor goes through the CPU; the send at the other
+        # worker moves it to the device of the sent tensor.
         stays = stays and grad._layout.device is layout.device
         if grad._layout.device is not CPU and (not stays or grad._layout.is_sparse):
             away.append(i)

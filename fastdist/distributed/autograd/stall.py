@@ -207,7 +207,7 @@ def _sends_without_receive(
 
     See Note [Messages that did not arrive].
     """
-    # By rank, because a waiting worker reports only the rank of the sender of gradients.
+    # The keys are ranks, because a waiting worker reports only the rank of a gradient's sender.
     senders: dict[int, dict[int, Worker]] = {}
     for worker, answer in found.items():
         for message_id, receiver in zip(answer.waiting, answer.waits_for, strict=True):

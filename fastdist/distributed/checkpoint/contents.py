@@ -56,7 +56,7 @@ def planned(state_dict: Mapping[str, Any]) -> Plan:
     plan = Plan([], {})
     for thing in _things(state_dict, (), None):
         if isinstance(thing.value, rpc.RRef) and not thing.value.is_owner():
-            # Without the containing dict, which must not be sent.
+            # The new Thing does not refer to the containing dict, which must not be sent.
             there = plan.there.setdefault(thing.value.owner_name(), [])
             there.append(Thing(thing.path, thing.value))
         else:

@@ -63,8 +63,7 @@ def begin_part(
             while len(_writes) >= _MOST_FORGOTTEN:
                 del _writes[next(iter(_writes))]
             _writes[session] = written
-        # Not a daemon, so that a program that ends while its last checkpoint is written waits for
-        # it.
+        # The thread is not a daemon, so that a program that ends waits for its last checkpoint.
         threading.Thread(
             # The name is read now, because RPC may be down when the write ends.
             target=_write,

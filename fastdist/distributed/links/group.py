@@ -295,7 +295,7 @@ class LinksTransport(ClosesQuietly):
 
     @contextmanager
     def _collective(self, call: Call) -> Iterator[Waiting]:
-        # In a forked child no thread would release the lock.
+        # Checked before the lock too: in a forked child no thread would release it.
         self._require_usable()
         with self._busy:
             self._require_usable()

@@ -76,8 +76,8 @@ class Mail:
         self._numbers = itertools.count()
         self._letters: deque[_Letter] = deque()
         self._arrivals: dict[tuple[int, int], _Arrival] = {}
-        # This member's announced messages: None while they wait, "" if they may be sent, or the
-        # reason why they may not.
+        # The answers to this member's announced messages: None while a message waits, "" if it may
+        # be sent, or the reason why it may not be sent.
         self._answers: dict[tuple[int, int], str | None] = {}
         alarm.wakers.append(self._wake)
 

@@ -173,7 +173,7 @@ class Segment:
         return self._bytes[at : at + BLOCK_BYTES]
 
     def ring(self, member: int) -> Bytes:
-        """Return the complete ring of a member; the leader's also holds data from other
+        """Return the complete ring of a member; the leader's ring also holds data from other
         machines.
         """
         at = self._rings_at + member * RING_BLOCKS * BLOCK_BYTES

@@ -59,8 +59,8 @@ def _rank() -> int:
 
 def _world() -> Any:
     """Return the process groups of this process; None if it has none."""
-    # Not imported here, because the import takes 0.5 MB, and a worker that only uses RPC has no
-    # groups.
+    # The module is not imported here, because the import takes 0.5 MB, and a worker that only uses
+    # RPC has no groups.
     found: Any = sys.modules.get("fastdist.distributed.process_group.world")
     return None if found is None else found.here.world
 
@@ -133,7 +133,7 @@ def _of_peer(data: Any) -> dict[str, int]:
 
 
 def _passes() -> dict[str, int]:
-    # Not imported here, because a job without RPC has no passes.
+    # The module is not imported here, because a job without RPC has no passes.
     found: Any = sys.modules.get("fastdist.distributed.autograd")
     if found is None or not agents.is_current_agent_set():
         return {}

@@ -83,7 +83,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
         group: The group; the default group if None.
 
     Raises:
-        NotImplementedError: The op is another one; use all_reduce().
+        NotImplementedError: The op is not one of these; use all_reduce().
     """
     kind, root = getattr(op, "op", op), _member(group, dst)
     if kind == ReduceOp.PREMUL_SUM:

@@ -116,7 +116,7 @@ class Pipe(Generic[C]):
             if self._error is not None:
                 raise copy.copy(self._error)
             if not self._free and self._is_looking:
-                # Otherwise each drain could create one more connection, up to the limit.
+                # Wait for the drained lane. Otherwise each drain could cause one more connection.
                 self._look_ended.wait_for(lambda: self._free or not self._is_looking, _LOOK_S)
                 if self._error is not None:
                     raise copy.copy(self._error)
@@ -141,7 +141,7 @@ class Pipe(Generic[C]):
     def return_lane(self, own: OwnLane, *, broken: bool = False) -> None:
         """Return a borrowed lane; it is closed if it is broken, or if the pipe is in error."""
         if broken:
-            # Closed before another lane can get its number, so that it sends nothing after that.
+            # Closed before another lane can get its number, so that it sends nothing afterwards.
             own.lane.close()
         with self._lock:
             self._lanes_out -= 1

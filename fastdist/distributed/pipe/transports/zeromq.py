@@ -83,7 +83,7 @@ class ZmqLane:
             zmq.DEALER, f"lane to {peer} by {transport}", options=reach_options(unreachable_ms)
         )
         try:
-            # Before connect, because the first events would be lost.
+            # The monitor is created before `connect`, because it would miss the first events.
             self.pulse = Pulse() if watched else pulse
             self.monitor = None if self.pulse is None else SocketMonitor(self.socket)
             connect(self.socket, address, security, peer)
@@ -145,8 +145,7 @@ class ZmqLane:
             try:
                 return _receive(self.socket)
             except zmq.Again:
-                # Without a message, only the end of a connection, or a new connection, wakes the
-                # lane.
+                # If there is no message, the lane woke because a connection ended or was made.
                 if self._has_sent and _events(self.socket) & WRITABLE:
                     raise LaneInDoubt(f"the lane to {self.address} may have reconnected") from None
             self._sleep(READABLE, deadline)
