@@ -12,9 +12,10 @@
 # allows, because waiting would cost a round trip per piece.
 # A leader without members to wait for sends its call and its array without waiting. The call
 # comes first, so the other leader compares it before it uses any data. If the calls differ, the
-# sender stops, and sends a stop record; the receiver drops all data before that record. Such a
-# call is joined with the first piece after it (records.py), which saves a tag. The calls are
-# compared before that piece is authenticated, but they cause no sum and no error until it is.
+# sender stops, and sends a stop record; the receiver drops all data before that record.
+# A call that is sent without waiting is joined with the first piece after it (records.py), which
+# saves a tag. The calls are compared before that piece is authenticated, but they cause no sum and
+# no error until it is.
 
 from __future__ import annotations
 
