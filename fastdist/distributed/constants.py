@@ -9,7 +9,7 @@ from ..core.missing import explain_missing
 __all__ = ["default_pg_nccl_timeout", "default_pg_timeout"]
 
 default_pg_timeout = timedelta(minutes=30)
-# PyTorch sets it only in builds with NCCL.
+# PyTorch sets this timeout only in builds with NCCL.
 default_pg_nccl_timeout: timedelta | None = None
 # DistributedDataParallel's first bucket is small, so that its reduction starts early.
 FIRST_BUCKET_BYTES = 1024 * 1024

@@ -228,7 +228,7 @@ class DeviceMesh:
     def _flatten(
         self, mesh_dim_name: str | None = None, backend_override: Any = None
     ) -> DeviceMesh:
-        """Return a mesh with one axis and the same processes. All of the job must call it.
+        """Return a mesh with one axis and the same processes; all processes of the job must call.
 
         Args:
             mesh_dim_name: The name of the axis, by which the complete mesh can be indexed too; by
@@ -278,7 +278,7 @@ class DeviceMesh:
 
         Args:
             group: The group of a single axis, or a list with one group per axis.
-            device_type: As for DeviceMesh.
+            device_type: See DeviceMesh.
             mesh: The global ranks; required for several groups.
             mesh_dim_names: Names of the axes.
 

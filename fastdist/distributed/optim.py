@@ -58,9 +58,9 @@ _NamedOptimizer = refusing(
 class DistributedOptimizer:
     """Steps parameters on their owners, with the gradients of a distributed autograd context.
 
-    Args are an optimiser class, RRefs of the parameters (or dicts with "params" and options of the
-    group), and further arguments of the class. Each owner gets one optimiser for all of its
-    parameters; state and gradients are never sent.
+    The arguments are an optimiser class, RRefs of the parameters (or dicts with "params" and
+    options of the group), and further arguments of the class. Each owner gets one optimiser for
+    all of its parameters; state and gradients are never sent.
 
     Thread  any; steps do not use `.grad`, and on each worker a second step waits for the first
     Raises  errors of the class on the owners; TypeError if an argument is not an Optimizer class or
@@ -127,7 +127,7 @@ class DistributedOptimizer:
         _ask_all(self.remote_optimizers, _zero_grad, set_to_none)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add RRefs of parameters with options; missing ones get the optimizer's defaults.
+        """Add RRefs of parameters with options; missing options get the optimizer's defaults.
 
         Raises  TypeError if param_group is not a dict of RRefs; errors of an owner's optimiser
         """
@@ -217,7 +217,7 @@ class DistributedOptimizer:
         return numbers
 
     def _make_missing(self) -> None:
-        # Sent to all owners in parallel: an import that the class needs may be slow.
+        # The calls run in parallel, because an import that the class needs may be slow.
         made = {
             owner: rpc.rpc_async(
                 owner,
@@ -238,9 +238,10 @@ class DistributedOptimizer:
 class DistributedLRScheduler:
     """Changes the learning rates of a DistributedOptimizer, with one scheduler per owner.
 
-    Args are a class of optim.lr_scheduler, the optimizer, and further arguments of the class. In
-    place of the class, a function may create a scheduler from an optimizer; for example, it may
-    combine two schedulers by SequentialLR. Call step after each epoch, as with any scheduler.
+    The arguments are a class of optim.lr_scheduler, the optimizer, and further arguments of the
+    class. In place of the class, a function may create a scheduler from an optimizer; for example,
+    it may combine two schedulers by SequentialLR. Call `step` after each epoch, as with any
+    scheduler.
 
     Thread  any; each method waits for the owners
     Raises  TypeError if optimizer is not a DistributedOptimizer; errors of the class on the owners
@@ -275,9 +276,9 @@ class DistributedLRScheduler:
         )
 
     def step(self, *args: Any, **kwargs: Any) -> None:
-        """Start the next epoch on all owners; args are those of the scheduler, such as a metric.
+        """Start the next epoch on all owners; `args` go to the scheduler's step, such as a metric.
 
-        Raises  RuntimeError if a parameter group was added to the optimizer since
+        Raises  RuntimeError if a parameter group was added after this scheduler was created
         """
         if len(self.optimizer._groups) != self._num_groups:
             raise RuntimeError(

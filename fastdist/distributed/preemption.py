@@ -89,7 +89,7 @@ class Agreement:
 
     def request(self) -> None:
         """Request the agreement of all workers; safe in a signal handler."""
-        # Not threading.Thread, which acquires locks that the interrupted code may hold.
+        # threading.Thread is not used: it acquires locks that the interrupted code may hold.
         _thread.start_new_thread(self._request, ())
 
     def leave(self) -> None:

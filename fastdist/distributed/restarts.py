@@ -60,7 +60,7 @@ def note_restarts(count: int) -> None:
 
 
 def begin_life() -> None:
-    """Reset counts and hooks as in a new process, because engines reuse processes."""
+    """Reset counts and hooks as in a new process, because engines such as Ray reuse processes."""
     global _counted
     _counted = 0
     with _hooks_lock:
@@ -73,8 +73,8 @@ def on_restart(hook: Hook) -> Hook:
     On a restarted worker, init_rpc calls the hook for the worker itself; the hook should load the
     state from which to continue. If the worker was restarted alone (`fastdist run
     --restart=worker`), the other workers call the hook as soon as they know its new incarnation.
-    By then everything that they held of the old one (RRefs, contexts, calls) is invalid. Register
-    hooks before init_rpc. The function can be used as a decorator.
+    By then all RRefs, contexts and calls of the old incarnation are invalid on these workers.
+    Register hooks before init_rpc. The function can be used as a decorator.
 
     Thread  any; on the other workers the hook runs on a thread of RPC
     Raises  TypeError if hook is not callable

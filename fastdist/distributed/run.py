@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Start a job from a command line, by default the one of this process.
+    """Start a job from a command line; by default, the command line of this process.
 
     Raises  SystemExit with the job's exit status if the job failed
     Source  PyTorch, torch/distributed/run.py, main

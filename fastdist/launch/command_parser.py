@@ -76,8 +76,8 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     word = given.partition("=")[0]
     candidates = list(known)
     longer = [name for name in candidates if len(word) > 2 and name.startswith(word)]
-    # Compared without dashes, which all flags share. Of a flag and a command that are equally
-    # similar, the one of the word's kind comes first.
+    # Compared without dashes, which all flags share. If a flag and a command have the same name,
+    # `bare` keeps the flag for a word with dashes, and the command for a word without.
     candidates.sort(key=lambda name: name.startswith("-") == word.startswith("-"))
     bare = {name.lstrip("-"): name for name in candidates}
     close = difflib.get_close_matches(word.lstrip("-"), bare, 1)

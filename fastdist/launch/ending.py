@@ -33,7 +33,7 @@ def grace_s(number: signal.Signals, given_s: float | None) -> float:
 
 
 class Ending:
-    """Signals workers, reports which ones still run, and kills these at a deadline.
+    """Signals workers, reports which workers still run, and kills them at a deadline.
 
     `say(line)` prints a line of the launcher.
 
@@ -41,7 +41,7 @@ class Ending:
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        # The start of the end, in time.monotonic().
+        # When the workers were signalled, in time.monotonic().
         self.began = math.inf
         # The ranks to which the signal was sent.
         self.asked: set[int] = set()
@@ -60,7 +60,7 @@ class Ending:
         because: str,
         ask_after_s: Mapping[int, float],
     ) -> None:
-        """Send the signal to all workers; to those in ask_after_s with a delay.
+        """Send the signal to all workers; `ask_after_s` has the delays for some ranks.
 
         `workers` may grow afterwards: a new worker only gets SIGKILL, together with the others.
         """

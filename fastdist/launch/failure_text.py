@@ -30,7 +30,7 @@ _THREAD = b"Thread 0x"
 _PACKAGE = os.fsencode(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
 _STANDARD = os.fsencode(os.path.dirname(os.__file__) + os.sep)
 _INSTALLED = os.fsencode(os.path.join("", "site-packages", ""))
-# The beginning of a text of `refer_to`.
+# The beginning of a text from `refer_to`.
 _REFERENCE = re.compile(rb"the last (?:traceback|line) that it wrote is (?:above|in .*?): ")
 _HELD_LIMIT_BYTES = 256 << 10
 
@@ -58,7 +58,7 @@ class FailureText:
         self.shown = b""
 
     def feed(self, text: bytes, now: float, *, is_redrawn: bool = False) -> list[bytes]:
-        """Return the lines to show now: this line, none, or all held lines and this one.
+        """Return the lines to show now: this line, no line, or all held lines and this line.
 
         A redrawn line may be a progress bar that had not ended when the traceback began.
         """

@@ -11,7 +11,7 @@ from fastdist.launch.torchrun_flags import INSTEAD
 
 # How long nodes wait for each other to join.
 NODES_WAIT_S = 300.0
-# How long to wait for a lost node's return, and at the start for more nodes than are necessary.
+# How long to wait for the return of a lost node, and at the start for nodes above the minimum.
 REJOIN_S = 60.0
 # The values of --restart: the workers that are started again after a failure.
 GROUP, WORKER = "group", "worker"

@@ -82,7 +82,7 @@ class Card:
 
     @property
     def after_loss(self) -> str:
-        """The end of messages about a lost node that no other can replace with these options."""
+        """The end of messages about a lost node: why no other node replaces it; may be empty."""
         if self.max_restarts == 0:
             return (
                 "; the job ends: with --max-restarts N it would wait for another launcher to take "
@@ -194,7 +194,8 @@ class _Gathering:
     def wait_for_all(self) -> Members:
         store, mine = self._store, self._mine
         text = card_text(mine)
-        # Only one of two launchers gets the place, and every waiting launcher sees both cards.
+        # Of two launchers for one place only one gets it. All waiting launchers see both cards, so
+        # they detect this.
         holder = read_card(store.compare_set(place_key(mine), b"", text))
         store.set(card_key(mine), text)
         self._cards[holder.token] = holder
@@ -353,7 +354,7 @@ def let_newcomers_know_of_end(store: Store) -> None:
 def free_place(store: Store, card: Card) -> None:
     """Release the place of a lost launcher, so that another one can take it."""
     store.delete_key(card_key(card))
-    # Only if no other launcher has taken it already.
+    # Release the place only if no other launcher has taken it already.
     if store.compare_set(place_key(card), card_text(card), card_text(card)) == (
         card_text(card).encode()
     ):

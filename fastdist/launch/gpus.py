@@ -33,7 +33,7 @@ def gpus_of_workers(
 def visible_gpus(environment: Mapping[str, str]) -> list[str]:
     """Return the names of the GPUs that programs may use here, as in CUDA_VISIBLE_DEVICES.
 
-    Raises  ValueError if the variable names a GPU twice, for which CUDA would show none
+    Raises  ValueError if the variable names a GPU twice, in which case CUDA would show no GPU
     """
     count = count_gpus()
     given = environment.get(VARIABLE)

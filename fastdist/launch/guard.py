@@ -13,8 +13,8 @@ class Guard:
 
     def __init__(self, folder: str) -> None:
         script = Path(__file__).with_name("watcher.py")
-        # In a separate session, so that a signal to the launcher's group does not end the watcher
-        # first.
+        # The watcher has a separate session, so that a signal to the launcher's group does not end
+        # it first.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(script)],
             stdin=subprocess.PIPE,

@@ -50,7 +50,7 @@ def _do_nothing(*said: object) -> None:
 
 
 def _others_run(rank: int, ended: Collection[int]) -> bool:
-    """Return that some workers still run."""
+    """Return False: some workers still run."""
     return False
 
 
@@ -66,7 +66,7 @@ class Comebacks:
     # Called at each failure with the number of the worker's restarts, and their limit.
     tell: Callable[[Failure, int, int], None] = _do_nothing
     # Returns whether all workers except the given rank have ended with status 0; the second
-    # argument has this node's ranks that have.
+    # argument has the ranks of this node that have ended with status 0.
     others_have_ended: Callable[[int, Collection[int]], bool] = _others_run
     counts: dict[int, int] = field(default_factory=dict)
 
@@ -298,7 +298,7 @@ class Job:
         elif now - self._interrupted_at > _TWICE_S or not (
             former.asked_by == number and comes_twice(number)
         ):
-            # Also stop waiting for the output, whose reader may be slow.
+            # Also stop waiting for a slow reader of the output.
             self.is_asked_twice = True
             self._ending.hurry()
         self.stop(failure, number)
@@ -313,8 +313,8 @@ class Job:
 
     def _take_exits(self) -> None:
         ended = [worker for worker in self._workers if worker.has_ended()]
-        # Workers that were killed come first: a worker with a traceback may have failed because of
-        # one.
+        # Workers that were killed come first: a worker with a traceback may have failed because
+        # of a killed worker.
         for worker in sorted(ended, key=lambda worker: worker.status or 0):
             self._guard.discard(worker.pid)
             text, began, reference = self._output.last_words(worker)
@@ -323,7 +323,7 @@ class Job:
                 self._has_ended_well(worker.rank)
                 continue
             if was_ended and not text:
-                # It ended because of the signal, like others, which is not a failure.
+                # The worker ended because of the signal, which is not a failure.
                 continue
             failure = self._given_up.pop(worker.pid, None) or worker_failure(
                 worker, text or reference, self._where(), began=began, was_ended=was_ended
@@ -386,7 +386,7 @@ class Job:
                 self._give_up(worker, frozen)
 
     def settle(self) -> None:
-        """Determine the first failure, now that all are known; it may not be the first that ended.
+        """Determine the first failure; it may not be the failure of the worker that ended first.
 
         Failures of other nodes may become known later, and then this is called again.
         """
@@ -425,7 +425,7 @@ class Job:
                 self._kill_lost(worker, what)
             return
         for worker in self._ending.due(now):
-            # Its traceback came in the meantime.
+            # The worker may have begun to print a traceback in the meantime.
             if self._output.holds_text_of(worker) and now < self._ending.began + SPARED_S:
                 self._ending.put_off(worker, SPARED_S)
         self._ending.meet_deadlines(now)

@@ -19,7 +19,9 @@ _OF_ONE = re.compile(r"([0-9]{1,9}):([0-3])")
 
 @dataclass(frozen=True)
 class LogOptions:
-    """The streams that are written to files below `folder`, by local rank, and those also shown."""
+    """The streams that are written to files below `folder`, and the streams that are also shown, by
+    local rank.
+    """
 
     folder: str
     kept: tuple[int, ...]

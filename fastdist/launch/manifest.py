@@ -1,4 +1,4 @@
-"""`fastdist manifest`: prints what Slurm or Kubernetes needs to run a job on several nodes."""
+"""`fastdist manifest`: prints a Slurm script or a Kubernetes JobSet for a job on several nodes."""
 
 from __future__ import annotations
 

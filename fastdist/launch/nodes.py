@@ -63,8 +63,8 @@ class Meeting:
     """This node's place in the job, and the connection to its store, which node 0 hosts.
 
     `place` is None until all nodes have joined. `fileno` and `take` give messages from them.
-    `round` is the last round that may begin. Node 0 begins another one when all nodes have ended
-    the last one and none has left. See Note [Rounds] in roll.py.
+    `round` is the last round that may begin. Node 0 begins another round when all nodes have ended
+    the last round and no node has left. See Note [Rounds] in roll.py.
     Thread  only `_serve` uses the store; all other methods belong to the main thread
     """
 
@@ -92,7 +92,7 @@ class Meeting:
         self._own_ends: list[tuple[int, End]] = []
         # (round, failure) to report when workers here are signalled; the main thread appends.
         self._begun_ends: list[tuple[int, End]] = []
-        # By node and round; the other thread adds entries.
+        # Maps a node and a round to the round's end there; the other thread adds entries.
         self._ends_elsewhere: dict[int, dict[int, End]] = {}
         self._host_has_ended = False
         self._closing = threading.Event()
@@ -224,7 +224,7 @@ class Meeting:
     def others_have_ended(self, rank: int, ended: Collection[int]) -> bool:
         """Return whether there are other ranks, and all their workers have ended well.
 
-        `ended` has this node's ranks that have ended; the store has those of other nodes.
+        `ended` has the ranks of this node that have ended; the store has the other nodes' ranks.
         """
         store, place = self._store, self.place
         assert store is not None and place is not None

@@ -44,11 +44,11 @@ class LaunchOptions:
     master_address: str
     master_port: int | None
     local_address: str | None
-    # How long nodes wait for each other, and the workers' setting of that, or None.
+    # How long nodes wait for each other, and how long workers do; None for the workers' default.
     init_timeout_s: float
     workers_wait: str | None
     as_torch: bool
-    # How often all workers (`group`) or a failed one alone (`worker`) are started again.
+    # How often all workers (`group`) or only a failed worker (`worker`) are started again.
     max_restarts: int
     restart: str
     # The workers' time after a signal; None for the defaults.
@@ -260,7 +260,7 @@ def usable_cores() -> int:
 def require_memory_for(workers: int) -> None:
     """Raise ValueError if this machine does not have enough memory for that many workers.
 
-    It counts the memory of a Python process without imports, which already could exhaust it.
+    Only the memory of Python processes without imports is counted: it alone may be too much.
     """
     page_bytes, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     if workers * _LEAST_WORKER_BYTES > page_bytes * pages:

@@ -46,15 +46,15 @@ class _Stream:
 
     @property
     def written_to(self) -> str:
-        """The log file that alone has the stream; empty if the screen shows it."""
+        """The log file of a stream that is only logged; empty if the screen shows it."""
         return "" if self.log is None or self.is_shown else self.log.path
 
 
 class LastWords(NamedTuple):
     """The traceback with which a worker ended, and its start in time.monotonic().
 
-    `reference` is for a worker that ended without one, as by sys.exit("text"): a line with the last
-    line of its stderr, which was shown before. It is empty if there is none.
+    `reference` is set for a worker that ended without a traceback, as by sys.exit("text"): it
+    contains the last line of the worker's stderr, which was shown before. Otherwise it is empty.
     """
 
     text: list[bytes]
@@ -161,7 +161,7 @@ class Output:
     def _take(self, stream: _Stream) -> bool:
         """Read and show the contents of one pipe; return whether there may be more."""
         if not stream.is_open:
-            # Closed by another event of the same turn.
+            # The stream was closed by another event of the same turn.
             return False
         try:
             chunk = os.read(stream.pipe.fileno(), _READ_BYTES)
@@ -187,7 +187,7 @@ class Output:
         for line in lines:
             was_redrawn, stream.is_redrawn = stream.is_redrawn, line.redraws
             if line.redraws:
-                # Output of other ranks would overwrite it: it is shown when the line ends.
+                # Only rank 0's line is redrawn, because ranks would overwrite each other's lines.
                 if stream.worker.rank == 0 and stream.is_shown:
                     self._screen.redraw(line.text)
             elif stream.is_stderr:

@@ -18,7 +18,7 @@ from fastdist.launch.failure_text import (
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 
-# Peers may notice the end of a silent worker, and print that, this much before the launcher does.
+# Peers may notice the end of a silent worker, and print it, up to this much before the launcher.
 NOTICED_S = 0.5
 
 
@@ -29,7 +29,7 @@ class Failure:
     An empty sentence prints nothing.
     `was_asked`: there was no failure, a user ended the job; `asked_by` is the signal.
     `is_from_afar`: another node reported it; `source` names the node and the round.
-    `is_hearsay`: that node had the report from a third one.
+    `is_hearsay`: that node had received the report from a third node.
     `was_ended`: the launcher had sent this worker a signal to end, so it might have continued.
     `is_final`: a restart would not help, because a node or the output is lost.
     """
@@ -90,9 +90,9 @@ def write_report(
 
 
 def _later_failures(first: Failure, later: Sequence[Failure]) -> list[str]:
-    """Return a line for each error, with the ranks that raised it and where the first of them was.
+    """Return a line for each error, with the ranks that raised it and the source line of the first.
 
-    What has no rank or no error has a line of its own.
+    A failure without a rank or an error gets a separate line.
     """
     lines: list[str] = []
     together: dict[bytes, list[Failure]] = {}

@@ -2,17 +2,18 @@
 
 # Note [Rounds]
 # A round starts all workers, and has ended on a node when all of the node's workers have ended.
-# Each node stores its result under the round's number, and never changes it. When all are stored,
-# each node can decide alone whether the job is over. Only node 0 decides that it continues, because
-# it must clear the list of ended ranks in the store before the first worker starts again. A node
-# that a Ctrl-C ended takes part in no further round, and then no other node does.
+# Each node stores its result under the round's number, and never changes it. When all results are
+# stored, each node can decide alone whether the job is over. Only node 0 decides that the job
+# continues, because node 0 must clear the list of ended ranks in the store before the first worker
+# starts again. A node that a Ctrl-C ended takes part in no further round, and then no other node
+# does.
 
 # Note [Lost nodes]
 # Nodes write heartbeats to the store, and only node 0 reads them: it declares a node lost that was
 # silent for too long. If the job may start again, the round ends on all nodes, and node 0 waits for
 # a launcher that takes the lost node's place. The next round begins as soon as the places of all
-# lost nodes are taken. After the rejoin timeout it begins with the nodes that are there, if they
-# are enough. The loss counts as one restart. The other nodes notice the loss of node 0 because its
+# lost nodes are taken. After the rejoin timeout it begins with the present nodes, if there are
+# enough. The loss counts as one restart. The other nodes notice the loss of node 0 because its
 # store does not answer. They end their workers, and return with new cards when node 0, or another
 # launcher in its place, serves the store again.
 
@@ -58,9 +59,9 @@ _MOST_LETTERS = 300
 class End:
     """The end of a round on a node.
 
-    `is_last` means that the node takes part in no further round; `hearsay`, that it ended because
-    of another node's report. After a Ctrl-C it `is_hurried`, and does not wait for other nodes'
-    ends.
+    `is_last` means that the node takes part in no further round. `hearsay` means that it ended
+    because of another node's report. `is_hurried` is set after a Ctrl-C: the node does not wait for
+    other nodes' ends.
     """
 
     status: int
@@ -161,7 +162,7 @@ class Roll:
         self._ends = meeting._ends_elsewhere
         # Nodes that have left; a lost node counts as such if the job ends because of it.
         self._left: set[int] = set()
-        # Lost nodes that may be replaced, with the deadline for that.
+        # Lost nodes that may be replaced, with the deadline for a replacement.
         self._lost: dict[int, float] = {}
         self._beat = 0
         self._newcomers: dict[str, Card] = {}
@@ -351,7 +352,7 @@ class Roll:
             return  # received again through another connection
         self._ends[node][number] = end
         if node == 0:
-            # Its store may disappear at any time now, which is not an error.
+            # Node 0's store may disappear at any time now, which is not an error.
             self._meeting._host_has_ended = True
         if end.status != 0:
             self._post_failure(node, number, end)

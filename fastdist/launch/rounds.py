@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # After a Ctrl-C the other nodes are notified, but this node waits for them only this long.
 _HURRIED_GOODBYE_S = 0.7
-# After SIGTERM this node waits for the others' workers, plus this time: they began one heartbeat
-# later, and their reports take another one.
+# After SIGTERM this node waits this much longer than other nodes' workers have to end: these nodes
+# learned of the signal one heartbeat later, and their reports take another heartbeat.
 _GOODBYE_S = 1.5
 
 
@@ -132,7 +132,7 @@ class Rounds:
     def _what_ended_the_job(self, job: Job, number: int) -> Failure | None:
         if job.interrupt is None or job.interrupt is job.failure or number >= self._most:
             return job.failure
-        # Without the signal, all workers would have been started again.
+        # Report the signal: without it, all workers would have been started again.
         self._say(job.interrupt.sentence)
         return job.interrupt
 

@@ -15,7 +15,7 @@ class SignalPipe:
     """Receives, in its block, signals that end, suspend or notify a job, SIGCHLD and SIGWINCH.
 
     Thread  main thread only, as Python requires
-    Note    handlers, not a blocked mask: workers would inherit the mask and ignore Ctrl-C
+    Note    uses handlers, because workers would inherit a blocked mask and ignore Ctrl-C
     """
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 # torchrun's default port of an endpoint.
 _ENDPOINT_PORT = "29400"
-# With both, nodes meet at a store on the first node.
+# The supported values of --rdzv-backend; with either, nodes meet at a store on the first node.
 _BACKENDS = ("c10d", "static")
 
 # The settings of --rdzv-conf and the equivalent options; other settings have no effect here.

@@ -90,7 +90,7 @@ class WorkerProcess:
                 write the checkpoint. They are killed as soon as the worker has ended.
         """
         self.pass_on(number)
-        # In any case, because a worker that is just being stopped is not reported as stopped yet.
+        # Sent in any case: a worker that is just being stopped is not reported as stopped yet.
         self.send(signal.SIGCONT)
 
     def catches(self, number: signal.Signals) -> bool:
@@ -144,7 +144,7 @@ class WorkerProcess:
     def pass_on(self, number: signal.Signals) -> None:
         """Send a signal to the worker alone: processes that it started might end because of it."""
         if self.status is None:
-            # Not reaped yet, so the id still belongs to it.
+            # The worker is not reaped yet, so the id still belongs to it.
             os.kill(self.pid, number)
 
     def close(self) -> None:

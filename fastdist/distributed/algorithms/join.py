@@ -3,8 +3,8 @@
 # Note [Uneven inputs]
 # Each forward of an active process begins with a small reduction. From it all processes learn which
 # of them are active, and what the forward will do. A process without further inputs takes part in
-# these reductions, and in the announced collectives. With zeros, it shadows the forwards and
-# backwards of the others until no process is active.
+# these reductions, and in the announced collectives. It contributes zeros to the collectives of
+# other processes' forwards and backwards ("shadows" them) until no process is active.
 
 from __future__ import annotations
 

@@ -2,10 +2,9 @@
 
 A tensor that goes to another worker inside `with context() as context_id:` leaves a SendRpcBackward
 Node here and a RecvRpcBackward Node there. An autograd message id joins the two.
-`backward(context_id,
-roots)` runs the local graph. A receive sends its gradients to the worker that sent the tensor, and
-the send at that worker continues the pass there. Gradients stay in the context (`get_gradients`),
-so passes of different contexts do not mix.
+`backward(context_id, roots)` runs the local graph. A receive sends its gradients to the worker that
+sent the tensor, and the send at that worker continues the pass there. Gradients stay in the context
+(`get_gradients`), so passes of different contexts do not mix.
 
 container.py           contexts by id, and the `with` block that opens one
 shard.py               a part of the contexts, under one lock

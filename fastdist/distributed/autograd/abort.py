@@ -1,4 +1,4 @@
-"""Notifies other workers that a pass has failed, so that none waits for gradients in vain."""
+"""Notifies other workers that a pass has failed, so that no worker waits for gradients in vain."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ _logger = logging.getLogger(__name__)
 # error ends it. While SETTLING, it waits only for answers. An answer says that all work after its
 # message is over, so gradients are in place on all workers when backward returns. Once OVER, it is
 # remembered as long as its context: messages that arrive late are counted and dropped, and do not
-# begin it again. A part that is OVER holds no graph and no gradients, and of an error only the
-# text.
+# begin it again. A part that is OVER holds no graph and no gradients. If it failed, it keeps only
+# the text of the error.
 #
 # No field stores the state, so it cannot contradict the data. An OVER part has no task, and in a
 # SETTLING part the task's future is done.
@@ -51,8 +51,8 @@ _logger = logging.getLogger(__name__)
 # Acquire a context's `beginning` first, then its `_lock`, then a pass's `_lock`. The locks of the
 # engine, of a GraphTask and of Futures come last, and no function is called while they are held.
 # Under these locks no message is sent, no Node or kernel runs, and no Future is completed. Only
-# `beginning` is held for long, during the walk of the graph; a thread that waits for it needs that
-# same pass.
+# `beginning` is held for long, during the walk of the graph. A thread that waits for `beginning`
+# needs the pass that is set up under it.
 
 
 class PassState(enum.Enum):
@@ -125,8 +125,8 @@ class BackwardPass:
         self.lost_before: frozenset[Worker] = frozenset()
         # Returns the workers that the context has reached; an empty set after the context's end.
         self.reached: Callable[[], set[Worker]] = set
-        # Adds a send for gradients that go to a worker, and returns its message id. Set with
-        # create_graph alone. See Note [Gradients that have gradients].
+        # Adds a send for gradients that go to a worker, and returns its message id. Set only with
+        # create_graph. See Note [Gradients that have gradients].
         self.record: Callable[[list[Tensor], Worker, Mapping[Device, Device]], int] | None = None
         # The number of receives in the context when the pass began; later receives are not in its
         # graph.
@@ -171,7 +171,7 @@ class BackwardPass:
         return True
 
     def give_up(self, error: BaseException) -> bool:
-        """End the part because the pass failed elsewhere; False if that has been done before."""
+        """End the part because the pass failed elsewhere; return False after an earlier call."""
         with self._lock:
             is_news = self.task is not None and not self._is_given_up
             self._is_given_up = True

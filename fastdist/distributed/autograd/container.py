@@ -194,8 +194,8 @@ class DistAutogradContainer(EndsEverywhere):
     release_context_if_present = end
 
     def _release(self, context_id: int, notified_by: Worker | None = None) -> bool:
-        # The worker that receives such a notice may still have a message of the context in its
-        # queue.
+        # After another worker's notice, a message of the context may still be in this worker's
+        # queue, so the tombstone is added in any case.
         context = self._shard(context_id).take(context_id, may_come=notified_by is not None)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
@@ -205,7 +205,7 @@ class DistAutogradContainer(EndsEverywhere):
 
     def close(self, context: DistAutogradContext, notified_by: Worker | None = None) -> None:
         """End the pass of a context, and notify the workers that it reached except notified_by."""
-        # First, so that a pass that begins now either is refused or is found below.
+        # Close the context first, so that a pass that begins now is either refused or found below.
         workers = context.close()
         if debug_log.of_autograd:
             ranks = {worker.id for worker in workers}
@@ -218,7 +218,7 @@ class DistAutogradContainer(EndsEverywhere):
         self.tell_end(workers - {notified_by}, context.id)
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> list[int]:
-        """Return the ids of the contexts that exist here, and notify the worker when they end."""
+        """Return the given ids whose contexts exist here, and notify the worker when they end."""
         found = [(number, self.find_context(number)) for number in numbers]
         return [i for i, one in found if one is not None and one.add_known_worker(worker)]
 
@@ -252,8 +252,8 @@ class DistAutogradContainer(EndsEverywhere):
 
     def stop(self) -> None:
         """Forget all contexts and ids."""
-        # First, so that a function that still runs after RPC's shutdown adds nothing to the next
-        # group.
+        # Cleared first, so that a function that still runs after RPC's shutdown adds nothing to the
+        # contexts of the next group.
         self.initialized = False
         for shard in self.shards:
             shard.clear()
@@ -263,7 +263,7 @@ def _require_alive(brought_by: Worker, owner: Worker | None) -> None:
     if brought_by.is_dead:
         raise WorkerLostError(f"{in_words(brought_by)}, which sent this, was lost")
     if owner is not None and owner.is_dead:
-        # Perhaps no worker is left that would notify this one of the context's end.
+        # Perhaps no worker is left that would notify this worker of the context's end.
         raise _owner_lost(in_words(owner))
 
 
@@ -294,9 +294,7 @@ def current_context_id() -> int:
 
 
 def force_current_context_id(context_id: int) -> None:
-    """Make context_id this thread's current context, replacing any other; request handlers do
-    so.
-    """
+    """Make context_id this thread's current context, replacing any other, to handle a request."""
     _current.context_id = context_id
 
 
@@ -358,9 +356,9 @@ def get_instance() -> DistAutogradContainer:
 
 
 # Note [Opening a context]
-# Many blocks do little, so entering and leaving are written out here in full, and a context's data
-# is created on first use. Both together take about as long as in PyTorch, whose contexts are in
-# C++.
+# Many `with` blocks do little work. So the code that enters and leaves a block is inlined here, and
+# a context's data is created on first use. Entering and leaving together take about as long as in
+# PyTorch, whose contexts are in C++.
 
 
 class context:

@@ -35,8 +35,8 @@ class DistAutogradContext:
 
     def __init__(self, context_id: int, owner: Worker | None = None) -> None:
         self.id = context_id
-        # The worker (one incarnation) that opened the context; its loss ends it. None for this
-        # worker.
+        # The worker (one incarnation) that opened the context; the context ends when that worker
+        # is lost. None for this worker.
         self.owner = owner
         self._lock = threading.RLock()
         self._workers: set[Worker] = set()
@@ -48,9 +48,9 @@ class DistAutogradContext:
         # could not be found again. The value is None while a thread has taken the sum out to add to
         # it.
         self._grads: dict[AccumulateGrad, Tensor | None] = {}
-        # By device, the stream on which gradients were last added.
+        # Maps a device to the stream on which gradients were last added.
         self._added_on: dict[Device, Any] = {}
-        # By pass id, from the beginning of each pass; passes that are over stay in the dict.
+        # Maps a pass id to this worker's part; passes that are over stay in the dict.
         self._passes: dict[int, BackwardPass] = {}
         self._latest: BackwardPass | None = None
         # Held while a pass is set up. Only one pass begins at a time, and messages of a pass wait
@@ -71,9 +71,7 @@ class DistAutogradContext:
             return set(self._workers)
 
     def lost_workers(self) -> frozenset[Worker]:
-        """Return the lost workers among those that the context reached or that sent tensors of
-        it.
-        """
+        """Return the lost workers that the context reached, or that sent tensors of the context."""
         with self._lock:
             known = self._workers.union(
                 [send.to_worker for send in self._sends.values()],
@@ -225,9 +223,7 @@ class DistAutogradContext:
         return part.give_up(error)
 
     def sends_without_receive(self, pass_id: int, message_ids: Sequence[int]) -> list[int]:
-        """Return the sends, of those given, that have no receive in this worker's part of the
-        pass.
-        """
+        """Return the given ids of sends that have no receive in this worker's part of the pass."""
         with self._lock:
             part = self._passes.get(pass_id)
             # Receives that were added after the beginning are in no graph of the pass, and get no
@@ -247,13 +243,13 @@ class DistAutogradContext:
         return part.progress()._replace(workers=workers)
 
     def accumulate_grad(self, accumulator: AccumulateGrad, grad: Tensor, mine: bool) -> None:
-        """Add a leaf's gradient to this context. One that is `mine` may be kept; others are copied.
+        """Add a leaf's gradient to this context; with `mine` it may be kept without a copy.
 
         Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp, accumulateGrad
         """
         # The sum is taken out, added to without the lock, and put back. Another thread that arrives
-        # meanwhile finds no sum and puts in a new one, and then the two are added. A gradient that
-        # is kept for its tangents or history may be shared with other code.
+        # meanwhile finds no sum and puts in a new one, and then the two are added. A gradient with
+        # tangents or history is kept without a copy, so its memory may be shared with other code.
         is_ready = (mine and grad._layout.contiguous) or _is_more_than_an_array(grad)
         while (have := self._take_out_or_put(accumulator, grad, put=is_ready)) is not grad:
             if have is None:
@@ -277,8 +273,8 @@ class DistAutogradContext:
     def _take_out_or_put(
         self, accumulator: AccumulateGrad, grad: Tensor, *, put: bool
     ) -> Tensor | None:
-        """Take a leaf's sum out and return it. If there is none and `put` is set, put grad in and
-        return it.
+        """Take a leaf's sum out and return it. If there is no sum and `put` is set, put grad in and
+        return grad.
         """
         device = grad._layout.device
         with self._lock:

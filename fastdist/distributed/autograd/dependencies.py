@@ -127,7 +127,7 @@ def _accumulate_in(
             (grad,) = run_prehooks(accumulator, (grad,))
         if grad is not None:
             if to_grad:
-                # First, and as a copy: the context may keep the gradient and add to it.
+                # `.grad` gets a copy before the context, which may keep the gradient and add to it.
                 _accumulate_to_grad(accumulator, grad)
             context.accumulate_grad(accumulator, grad, mine)
             if observer is not None:
@@ -141,7 +141,8 @@ def _accumulate_in(
 
 
 def _accumulate_to_grad(accumulator: AccumulateGrad, grad: Tensor) -> None:
-    # Looked up here: a hook that referred to its task would form a cycle for the garbage collector.
+    # The task is looked up here, because a hook that referred to its task would form a reference
+    # cycle.
     task = current_graph_task()
     stream = task.streams.get(accumulator.output_layout.device) if task is not None else None
     if tls.grad or modes.special:

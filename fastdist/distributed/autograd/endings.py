@@ -30,12 +30,12 @@ _logger = logging.getLogger(__name__)
 
 _KIND: Final = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
 _RETRIES: Final = 20
-# Marks the ids of a message as held by the sender, which asks for the ended ones among them.
+# Marks a query: the sender holds the contexts or levels with these ids, and asks which have ended.
 _HELD: Final = "held"
 
 
 class EndsEverywhere(ABC):
-    """All contexts or levels of this worker; `what` names the kind, `ids` its message field.
+    """All contexts or levels of this worker; `ids` is the message field that has their ids.
 
     Thread  any
     """

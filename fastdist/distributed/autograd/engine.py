@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 # Note [Results that nobody uses]
 # In the fast mode a pass waits forever for the gradient of a result that no root depends on. In the
-# auto mode each worker reports receives as unused when its part of a pass begins: those that cannot
+# auto mode each worker, when its part of a pass begins, reports as unused the receives that cannot
 # be reached from any of its starts. The senders then run the sends with undefined gradients. A
 # worker begins its part at the first such report or gradient. A worker may get neither, if its
-# results carry no gradients or only loops lead to it. It gets a request to begin when the root has
-# waited a little (stall.py). After that every receive is reached from a start of its worker, or is
-# reported as unused, or is missing. So all sends are settled, by induction over the order in which
-# messages were sent.
+# results carry no gradients or only loops lead to it. Such a worker gets a request to begin when
+# the root has waited a little (stall.py). After that every receive is reached from a start of its
+# worker, or is reported as unused, or is missing. So all sends are settled, by induction over the
+# order in which messages were sent.
 #
 # PyTorch's design notes have a third mode, smart, which would find the participating sends by a
 # round of messages before the pass. It would give the same gradients, and every pass would pay for
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 # the tensors of a call: with a send in the context where they leave, and a receive where they
 # arrive. The gradients in the contexts then lead back over all workers, and a later pass of the
 # same context differentiates them. These sends and receives are not part of the pass that creates
-# them, because it began before them.
+# them, because they are added after the pass began.
 
 
 class DistEngine:
@@ -110,15 +110,15 @@ class DistEngine:
         terms = Terms(context_id, pass_id, keeps_graph, is_auto, create_graph, to_grad)
         part, task, _ = self._begin(context, root, terms)
         assert task is not None, "a pass that has not been announced was aborted"
-        # The end of this worker's part, and of the parts of workers that got a request to begin.
+        # Done at the ends of this worker's part, and of the parts that got a request to begin.
         begun: list[Future[Any]] = [part.done]
         failed: Future[Any] | None = None
 
         def end(_: object) -> None:
             error = task.future.exception()
             if error is not None:
-                # Abort now: other workers may wait for gradients that will not come, and this
-                # thread for them.
+                # Abort now: other workers may wait for gradients that will not come, while this
+                # thread waits for these workers.
                 abort_everywhere(context.known_workers(), terms, text_of(error))
             self._finish(context, task)
 
@@ -167,8 +167,8 @@ class DistEngine:
         try:
             reply = asked.result()
         except Exception as error:
-            # An error of the callee, or its loss. It ends the pass, and the waiting thread raises
-            # it.
+            # An error of the callee, or its loss. The error ends the pass, and the waiting thread
+            # raises it.
             batch.sent.try_complete(error=error)
             return
         if MESSAGES in reply.metadata and context.graph_task() is task:
@@ -176,7 +176,7 @@ class DistEngine:
             fresh = not batch.to.is_self
             starts = self._arrive(context, task.part, came, fresh=fresh)
             self._work(task, starts, outbox)
-        # Only now, so that the pass could not look finished before.
+        # Complete the batch only now, so that the pass could not look finished before.
         batch.sent.try_complete(None)
 
     def _tell_unused(
@@ -318,8 +318,8 @@ class DistEngine:
 
         Each of the given Nodes counts as an outstanding task.
 
-        Several threads may run Nodes of one pass. Each has its own queue, so none waits for
-        another.
+        Several threads may run Nodes of one pass. Each thread has a separate queue, so no thread
+        waits for another.
         The outbox keeps the messages to send. See Note [Gradients that wait a little].
         """
         if starts:

@@ -26,8 +26,8 @@ from .message_autograd import context_guard
 # Note [Two passes for a Hessian]
 # A Hessian-vector product is computed by a second pass over a recorded first pass; the second
 # starts from the product of the gradients with the direction. A single pass with tangents gives the
-# same result, because gradients carry their tangents. But there the tangents of the forward half
-# have a history that is not needed and travels too. Measured over three workers
+# same result, because gradients carry their tangents. But in a single pass the tangents of the
+# forward half have an unneeded history, which is sent as well. Measured over three workers
 # (bench/distributed/distributed_hvp.py, two busy cores of an AMD EPYC): two passes take 0.99 of the
 # single pass's time for 8x8 matrices, and 0.74 for 512x512.
 
@@ -52,7 +52,7 @@ def jvp(
 
     Args:
         func: A function from the inputs to tensors; it may call other workers.
-        inputs: A tensor, an RRef to one, or a tuple of both.
+        inputs: A tensor, an RRef to a tensor, or a tuple of tensors and RRefs.
         v: The direction, like inputs; may be left out for one input of one element.
         strict: Whether a result that does not depend on the inputs is an error.
 
@@ -83,11 +83,11 @@ def jvp(
 def hvp(
     func: Callable[..., Any], inputs: Inputs, v: Inputs | None = None, *, strict: bool = False
 ) -> tuple[Tensor, Any]:
-    """Return func(*inputs), a single number, and the product of its Hessian with v, over all
-    workers that func calls.
+    """Return func(*inputs), which must be a single number, and the product of its Hessian with v,
+    over all workers that func calls.
 
     The arguments are those of `autograd.functional.hvp`, but an input, and its entry in v, may be
-    an RRef to a Tensor of another worker; its product is then an RRef to a Tensor of that worker.
+    an RRef to a Tensor of another worker; the product is then an RRef to a Tensor of that worker.
     The passes use a private context, and leave open contexts and `.grad` unchanged.
 
     Thread  runs in the caller
@@ -99,7 +99,7 @@ def hvp(
 
     Args:
         func: A function from the inputs to a tensor of one element; it may call other workers.
-        inputs: A tensor, an RRef to one, or a tuple of both.
+        inputs: A tensor, an RRef to a tensor, or a tuple of tensors and RRefs.
         v: The direction, like inputs; may be left out for one input of one element.
         strict: Whether an input on which the result does not depend is an error.
 

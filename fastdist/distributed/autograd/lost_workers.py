@@ -58,7 +58,7 @@ def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> l
                 )
             )
             return []
-        # Count it as a notice from the lost worker, so that the numbers sent and received agree.
+        # Count a notice as if the lost worker had sent it, so that as many are sent as received.
         part.note_sent()
         if part.take(message_id):
             send.set_unused(part)

@@ -35,7 +35,7 @@ from .sparse_parts import carried_parts, rebuild_recorded
 
 # Requests whose result may carry gradients even if no argument does: users' functions, and fetches
 # of their results. A built-in operator (SCRIPT_CALL) on tensors that do not require grad returns
-# none that do, and is sent unwrapped.
+# no tensors that require grad, and is sent unwrapped.
 _FORCED = frozenset(
     {
         MessageType.PYTHON_CALL,
@@ -44,7 +44,7 @@ _FORCED = frozenset(
         MessageType.PYTHON_RREF_FETCH_CALL,
     }
 )
-# The names of wrapped requests in traces, which are those of the users' calls.
+# The names of wrapped requests in traces: the names of the functions that users call.
 _CALLED = {
     MessageType.SCRIPT_CALL: "rpc",
     MessageType.PYTHON_CALL: "rpc",
@@ -55,7 +55,7 @@ _CALLED = {
 }
 _WRAPPED = frozenset(_CALLED)
 
-# Names in a message's metadata. This one says that the tensors were sent without recording,
+# Names in a message's metadata. `_NOT_RECORDED` says that the tensors were sent without recording,
 # although they require grad: no gradient may come back for them.
 _NOT_RECORDED = "autograd.not_recorded"
 # The workers that a request reached through its callee. The context's owner needs to know them,
@@ -152,11 +152,11 @@ class AutogradInterceptor:
             reached = map(find, numbers(answer.metadata, _REACHED, answer.peer.id))
             others = {one for one in reached if not (one is None or one.is_self)}
             if context is None or not context.add_known_workers(others):
-                # The context ended before this worker knew them, so no other worker may notify
-                # them.
+                # The context ended before this worker knew these workers, so perhaps no other
+                # worker notifies them of the end.
                 container.tell_end(others, asked.context_id)
         if block is not None:
-            # If the context is over here and its owner is lost, only this check prevents a new one.
+            # If the context is over here and its owner is lost, this check prevents a new context.
             life = answer.metadata.get(_OWNER)
             context = get_instance().get_or_create_context(block.context_id, answer.peer, life)
             add_recv_rpc_backward(context, block.message_id, answer)
@@ -209,8 +209,8 @@ def add_send_rpc_backward(
 def add_recv_rpc_backward(
     context: DistAutogradContext, message_id: int, message: Message
 ) -> RecvRpcBackward | None:
-    """Add a receive as history of the tensors that required grad at their sender; None if none
-    did.
+    """Add a receive as history of the tensors that required grad at their sender; return None if
+    there are no such tensors.
     """
     if True not in message.requires_grad or _NOT_RECORDED in message.metadata:
         return None
@@ -231,7 +231,7 @@ def send_recorded(
     to_worker: Worker,
     device_map: Mapping[Device, Device] | None = None,
 ) -> int:
-    """Store a send for gradients that have a history, and return its id; NOT_RECORDED if none has.
+    """Store a send for gradients with a history; return its id, or NOT_RECORDED if there are none.
 
     See Note [Gradients that have gradients].
     """
@@ -285,7 +285,7 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
 
 
 class context_guard:
-    """Makes a context current for this thread inside a block; each Node of a pass runs in one."""
+    """Makes a context current for this thread in a block; Nodes of passes run in such blocks."""
 
     __slots__ = ("_before", "_context_id")
 

@@ -40,7 +40,7 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         context,
         came,
         terms,
-        # A message from this worker to itself may share memory with tensors that it still holds.
+        # A message from this worker to itself may share memory with tensors that are still used.
         fresh=not request.peer.is_self,
         sender=request.peer,
         direct=DIRECT in metadata,
@@ -65,7 +65,7 @@ def handle_abort(request: Message) -> None:
 
 
 def handle_clean_up(request: Message) -> Reply | None:
-    """End the contexts or levels in a notice, or reply to a query with the ended ones."""
+    """End the contexts or levels in a notice, or reply to a query with the ids that have ended."""
     is_of_levels = tangent_store().ids in request.metadata
     return (tangent_store() if is_of_levels else get_instance()).handle_end(request)
 

@@ -9,7 +9,7 @@ from ..rpc.message.error_parts import rebuild_error, reduce_error, set_error_sta
 from ..rpc.message.remote_errors import text_of
 from .container import get_instance
 
-# Key in the `__dict__` of an error, so that it is sent along: its text, prefixed with the worker.
+# Key in the `__dict__` of an error, which is pickled with it: its text with the worker as prefix.
 _TEXT = "_text_with_node"
 _LED = "Error on Node "
 
@@ -25,7 +25,8 @@ def with_node_named(error: BaseException) -> BaseException:
         return error
     if isinstance(error, RuntimeError) and text_of(error).startswith(_LED):
         return error
-    # The error may come from another worker. `args` is read because a KeyError's text is a repr.
+    # An error from another worker may have the prefix already. It is looked up in `args`, because
+    # the text of a KeyError is the repr of its argument.
     given = error.args[0] if error.args else None
     is_led = isinstance(given, str) and given.startswith(_LED)
     earlier = error.__dict__.get(_TEXT, given if is_led else None)
@@ -35,7 +36,7 @@ def with_node_named(error: BaseException) -> BaseException:
         return error
     try:
         named = _rebuilt(error, text)
-    except Exception:  # a class that cannot be combined with RuntimeError, or not subclassed
+    except Exception:  # a class that cannot be subclassed, or not together with RuntimeError
         lead, _, rest = text.partition(": ")
         named = GraphError(text if earlier else f"{lead}: {type(error).__name__}: {rest}")
     named.__cause__ = error if earlier is None else error.__cause__

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 # Note [Gradients that wait a little]
 # A thread that works on a pass holds back gradients for other workers while its next Node is light.
-# The gradients of many calls to one worker then leave as one message. It holds them for at most
-# HOLD_S or one light Node, and not at all when it has nothing else to do.
+# The gradients of many calls to one worker then leave as one message. The thread holds them for at
+# most HOLD_S or one light Node, and sends them immediately when it has nothing else to do.
 #
-# Gradients leave in one of three ways. The root's own thread only waits afterwards: it sends on a
-# separate lane, requests a `direct` answer, and reads it itself, without a switch of threads. A
-# worker that can complete such a message puts the gradients for its sender into the answer. All
-# other gradients go as messages on the shared lane.
+# Gradients leave in one of three ways. The root's own thread has no other work after it has sent
+# gradients. So it sends them on a separate lane, requests a `direct` answer, and reads the answer
+# itself, without a switch of threads. A worker that can complete such a message puts the gradients
+# for its sender into the answer. All other gradients go as messages on the shared lane.
 
 HOLD_S = 200e-6
 LIGHT = 1 << 14  # elements
@@ -45,8 +45,8 @@ LIGHT = 1 << 14  # elements
 # Names in a message's metadata. MESSAGES: pairs of an autograd message id and its tensor count.
 MESSAGES = "messages"
 DIRECT = "direct"
-# For each pair the id of the send that was added for these gradients, or NOT_RECORDED; present with
-# create_graph alone.
+# RECORDED: for each pair, the id of the send that was added for its gradients, or NOT_RECORDED;
+# present only with create_graph.
 RECORDED = "recorded"
 NOT_RECORDED = -1
 # The receiver's device of each gradient, as text; left out if all are on the CPU.
@@ -56,10 +56,10 @@ UNUSED = -1
 
 
 class Gradients(NamedTuple):
-    """The gradients of the tensors of one message; None if no root depends on any of the tensors.
+    """The gradients of the tensors of one message.
 
-    `devices` has the receiver's device of each gradient, from the device map of the message; empty
-    if all are on the CPU.
+    `tensors` is None if no root depends on any of the tensors. `devices` has the receiver's device
+    of each gradient, from the device map of the message; empty if all are on the CPU.
     """
 
     message_id: int
@@ -69,7 +69,7 @@ class Gradients(NamedTuple):
     devices: Sequence[str] = ()
     # The copies from devices to the CPU that must be complete before the tensors are read.
     copies: HostCopies | None = None
-    # Makes a thread's current streams wait for those of the tensors that are on devices.
+    # Makes a thread's current streams wait for the tensors that are on devices.
     follow: Callable[[], None] | None = None
 
 
@@ -118,7 +118,7 @@ class GradientBatch:
 class Outbox:
     """The messages that one thread sends for a pass.
 
-    Thread  the one that created it
+    Thread  the thread that created it
     """
 
     def __init__(self, part: BackwardPass) -> None:
@@ -147,8 +147,8 @@ class Outbox:
         batch.gradients.append(gradients)
 
     def _tell_if_lost(self, sent: Future[None]) -> None:
-        """Abort the pass everywhere on an error: this worker may already have answered without
-        one.
+        """Abort the pass everywhere on an error: this worker may already have sent an answer
+        without an error.
         """
         error = sent.exception()
         if error is not None:
@@ -226,7 +226,7 @@ def goals_of(message: Message) -> Sequence[Device]:
 def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[Gradients]:
     """Return the gradients of a message; tangents may follow them among the tensors.
 
-    Thread  the one that decoded the message
+    Thread  the thread that decoded the message
     Raises  MessageError if the numbers do not fit the tensors
     """
     pairs = numbers(metadata, MESSAGES, sender)
@@ -259,9 +259,9 @@ def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[G
 def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     """Return the tensors of a message; those that share memory with another one are copied.
 
-    Gradients that shared memory at the sender arrive in one buffer (rpc/message/tensors.py), such
-    as those of x + y, which are one array. But code that adds to a gradient here must own its
-    memory.
+    Gradients that shared memory at the sender arrive in one buffer (rpc/message/tensors.py). For
+    example, the gradients of x and y in x + y are one array. But code that adds to a gradient here
+    must own its memory.
     """
     if len(tensors) < 2:
         return tensors

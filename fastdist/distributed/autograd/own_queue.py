@@ -16,7 +16,7 @@ class OwnQueue(ReadyQueue):
     Its tasks are not counted as outstanding tasks of the pass. The pass still cannot look finished,
     because the thread counts as one or more outstanding tasks until the queue is empty.
 
-    Thread  the one that created it. Tasks from devices go to the pass's own queue
+    Thread  the thread that created it. Tasks from devices go to the pass's own queue
     """
 
     __slots__ = ()

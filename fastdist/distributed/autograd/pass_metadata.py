@@ -24,8 +24,8 @@ class Terms(NamedTuple):
 
 
 class Sends(NamedTuple):
-    """The answer to a query for missing receives: the ids without one, and whether the pass has
-    begun.
+    """The answer to a query for missing receives: the message ids that have no receive, and whether
+    the pass has begun.
     """
 
     sends: tuple[int, ...]

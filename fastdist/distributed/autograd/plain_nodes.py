@@ -9,10 +9,10 @@
 
 # Note [Gradients that others wait for]
 # Tensors from another worker are usually inputs of a layer. The layer's Node computes two kinds of
-# gradients: those of these tensors, with which the other worker continues, and those of the layer's
-# weights, for which no worker waits. If the gradients are large, the Node runs in two parts. The
-# first gradients are sent before the second are computed, and the second are computed after all
-# other work of this worker.
+# gradients. The other worker continues with the gradients of the received tensors. No worker waits
+# for the gradients of the layer's weights. If the gradients are large, the Node runs in two parts.
+# The gradients of the tensors are computed and sent first. The gradients of the weights are
+# computed after all other work of this worker.
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_plain(
     """Run one Node of a plain pass, and queue the Nodes that have now received all their gradients.
     The engine runs a Node with hooks or observers.
 
-    Thread  the one that owns the queue
+    Thread  the thread that owns the queue
     """
     if node.hooks is not None or modes.special or anomaly.enabled:
         engine._evaluate(task, node, inputs, queue)
@@ -97,8 +97,8 @@ def run_plain(
 
 
 def _parts(node: Any) -> tuple[OpNode, OpNode] | None:
-    """Return two Nodes, for the gradients of other workers and those of this one, in this order.
-    None unless the Node has both and one large result. See Note [Gradients that others wait for].
+    """Return two Nodes: for the gradients that other workers wait for, and for all others. None
+    unless the Node has both and one large result. See Note [Gradients that others wait for].
     """
     if node.op.several or node.output_layout.numel <= LIGHT:
         return None

@@ -48,7 +48,7 @@ class RecvRpcBackward(Node):
     # Run without any gradient too, because the sender waits for an answer.
     accepts_undefined = True
     takes_sparse: ClassVar[bool] = True
-    # It may block, for a copy to the CPU or for a peer that accepts no more bytes. See
+    # A receive may block, for a copy to the CPU or for a peer that accepts no more bytes. See
     # Note [GPU to CPU continuations].
     waits: ClassVar[bool] = True
     __slots__ = ("_context", "device_map", "from_worker", "message_id", "num_outputs")
@@ -187,7 +187,8 @@ def _on_their_way(
         elif grad._layout.is_sparse and has_history:
             grad = grad.to_dense()
         grads.append(grad)
-        # The send moves them to the devices of the sent tensors, whatever the device maps are.
+        # A gradient on another device than its tensor goes through the CPU; the send at the other
+        # worker moves it to the device of the sent tensor.
         stays = stays and grad._layout.device is layout.device
         if grad._layout.device is not CPU and (not stays or grad._layout.is_sparse):
             away.append(i)

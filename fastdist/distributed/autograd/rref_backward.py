@@ -22,8 +22,8 @@ def rref_backward(
 ) -> None:
     """Run a backward pass on the owner, from the tensor of this RRef, and wait for it.
 
-    With a context id it is a distributed pass of that context; without one, a local pass of the
-    owner.
+    With a context id, the pass is a distributed pass of that context; without an id, it is a local
+    pass of the owner.
 
     Raises  RuntimeError if the value is not a tensor; errors of the pass
 

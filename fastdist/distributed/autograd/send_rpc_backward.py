@@ -73,7 +73,7 @@ class SendRpcBackward(Node):
                     f"a gradient of shape {grad._layout.shape} arrived from worker "
                     f"{self.to_worker.id} for a tensor of shape {layout.shape}"
                 )
-            # The gradients come over a device map that leads back, or over the CPU.
+            # A gradient arrives on the CPU or, by the inverted device map, on its tensor's device.
             if grad is not None and grad._layout.device not in (CPU, layout.device):
                 raise MessageError(
                     f"a gradient on {grad._layout.device} arrived from worker "
@@ -85,7 +85,7 @@ class SendRpcBackward(Node):
                     f"a gradient arrived from worker {self.to_worker.id} by a device map that "
                     f"leads to {device}, for a tensor that was sent from {layout.device}"
                 )
-        # First, because the gradients may be passed on in these lines.
+        # Set before the gradients are stored, because they may be passed on from then on.
         self._is_fresh = fresh
         if follow is not None:
             part.follow[self] = follow

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 AUTO_INCREMENT_BITS = 48
-# A late message of a context that was released less than this ago is refused.
+# For this long after the release of a context, late messages of it are refused.
 TOMBSTONE_S = 60.0
 
 
@@ -64,7 +64,7 @@ class Shard:
         return context
 
     def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
-        """Remove a context and add its tombstone; with may_come, even if it is not here.
+        """Remove a context and add its tombstone; with may_come, add it even without a context.
 
         Note    an unused context is also returned as None, because no other worker knows it
         """

@@ -122,7 +122,7 @@ def is_over(done: Future[None], timeout_s: float | None) -> bool:
 def are_over(begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
     """Wait until all parts have ended or one has failed; return False after timeout_s.
 
-    A worker may wait for one that failed, and only the root notifies it.
+    A worker may wait for a worker that failed, and only the root notifies the waiting worker.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -192,7 +192,7 @@ def _let_all_begin(
         metadata[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
         part.mark_notified(len(sends))
         begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), metadata)
-        # Later errors of that worker are only reported here: the pass must not wait any longer.
+        # Only `wait_for_pass` waits for the answer, and not this part; an error ends this part.
         part.add_outstanding_rpc(begun, wait=False)
         answers.append(begun)
     return answers
@@ -203,11 +203,11 @@ def _sends_without_receive(
 ) -> dict[Worker, list[int]] | None:
     """Return, by worker, the sends that no receive will ever settle.
 
-    None unless all workers have answered, or if a context has just arrived.
+    Returns None if a worker has not answered, or if a context has just arrived.
 
     See Note [Messages that did not arrive].
     """
-    # By rank, because a waiting worker reports only the rank of the sender of gradients.
+    # The keys are ranks, because a waiting worker reports only the rank of a gradient's sender.
     senders: dict[int, dict[int, Worker]] = {}
     for worker, answer in found.items():
         for message_id, receiver in zip(answer.waiting, answer.waits_for, strict=True):
@@ -233,7 +233,7 @@ def _sends_without_receive(
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass) -> Round | None:
-    """Return the progress of each living worker that was reached; None if one did not answer.
+    """Return the progress of each living worker that was reached; None if a worker did not answer.
 
     If that worker has been lost, the loss ends the pass.
     """
@@ -259,7 +259,7 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass
 
 
 def _living(agent: RpcAgent, ranks: Iterable[int]) -> set[Worker]:
-    """Return the living workers with the ranks in answers."""
+    """Return the living workers with these ranks."""
     known = {agent.workers.find(rank) for rank in ranks}
     return {worker for worker in known if worker is not None and not worker.is_dead}
 

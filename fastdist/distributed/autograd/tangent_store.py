@@ -52,8 +52,8 @@ class TangentStore(EndsEverywhere):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counter = itertools.count()
-        # By global id: the workers to which the level was sent; for a mirror also the owner of its
-        # level, and the levels outside of it, outermost first.
+        # The dicts have global ids as keys. Their values are the workers to which the level was
+        # sent; for a mirror also the owner of its level, and the outer levels, outermost first.
         self._notified: dict[int, set[Worker]] = {}
         self._owner: dict[int, Worker] = {}
         self._outer: dict[int, tuple[int, ...]] = {}
@@ -123,13 +123,13 @@ class TangentStore(EndsEverywhere):
                     continue
                 self._owner[global_id] = owner
                 self._outer.setdefault(global_id, chain[:position])
-                # Under the lock, so that a notice of the level's end that arrives now finds the
-                # mirror.
+                # Created under the lock, so that a notice of the level's end that arrives now
+                # finds the mirror.
                 ForwardADLevel.get_or_create_mirror(global_id)
 
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End a level here if it is a mirror, and notify all workers to which this one sent it,
-        except notified_by.
+        """End a level here if it is a mirror, and notify all workers to which this worker sent the
+        level, except notified_by.
         """
         with self._lock:
             told = self._notified.pop(number, set())
@@ -253,7 +253,7 @@ def _unpack(message: Message) -> None:
         refuse(metadata, _OWNERS, sender.id, f"{len(chain)} numbers, one for each level")
     _store.register(chain, sender, lives)
     tensors: list[Tensor] = message.tensors
-    # In reverse: a tangent gets its own tangents before it is attached to its tensor.
+    # In reverse order: a tangent gets its own tangents before it is attached to its tensor.
     for at, global_id, tangent in reversed(message.tangents):
         level = ForwardADLevel.try_get_by_global_id(global_id)
         if level is None:

@@ -6,8 +6,8 @@ saving.py       save: finds the owners of a state dict's entries (contents.py), 
 manifest.py     Note [When a checkpoint is there]; metadata.py, box.py: the chunks of each key,
                 and the worker that wrote each chunk
 together.py     for workers that all call save for one checkpoint; the first one coordinates
-loading.py      load: looks up by key the values for this job's objects (reading.py), whichever
-                worker wrote them. All workers read before any of them changes its state
+loading.py      load: looks up the values for this job's objects by key (reading.py); any worker
+                may have written them. All workers read before any of them changes its state
 folder.py       finds the newest complete checkpoint, and removes old ones and leftovers
 filesystem.py   PyTorch's readers and writers for file systems
 rng_state.py    the states of random generators; stateful.py: objects with state_dict()

@@ -56,7 +56,7 @@ def planned(state_dict: Mapping[str, Any]) -> Plan:
     plan = Plan([], {})
     for thing in _things(state_dict, (), None):
         if isinstance(thing.value, rpc.RRef) and not thing.value.is_owner():
-            # Without the containing dict, which must not be sent.
+            # The new Thing does not refer to the containing dict, which must not be sent.
             there = plan.there.setdefault(thing.value.owner_name(), [])
             there.append(Thing(thing.path, thing.value))
         else:
@@ -116,7 +116,7 @@ def names_of_parameters(things: Sequence[Thing]) -> dict[int, str]:
 
 
 def optimizer_at(path: Path, value: Any) -> tuple[Optimizer | None, Path]:
-    """Return the optimiser of an entry, if it is one, and the path for its numbered state."""
+    """Return the optimiser in an entry, None for other objects, and the path for its state."""
     if isinstance(value, LocalOptimizer):
         return value.optimizer, (*path, rpc.get_worker_info().name)
     return (value if isinstance(value, Optimizer) else None), path

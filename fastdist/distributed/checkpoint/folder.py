@@ -161,7 +161,7 @@ class FolderLock:
     """Prevents a second save to a folder; the system releases the lock when the process dies.
 
     Raises  CheckpointException if another save is under way
-    Note    without such locks in the file system or the system, a second save is not prevented
+    Note    without file locks in the operating system and file system, a second save can start
     """
 
     def __init__(self, folder: str) -> None:

@@ -36,7 +36,7 @@ def load(
 
     Args:
         state_dict: The values to fill, by name: tensors are written in place.
-        checkpoint_id: The path of the folder; storage_reader's if None.
+        checkpoint_id: The path of the folder; the folder of storage_reader if None.
         storage_reader: A FileSystemReader.
         planner: Its allow_partial_load lets values that the checkpoint lacks stay unchanged.
     """

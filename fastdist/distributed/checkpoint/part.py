@@ -26,7 +26,7 @@ from .snapshot import Kept, Snapshot, snapshot
 _FILE = re.compile(r"\.?[0-9a-f]{16}-\d+\.pt(\.[0-9a-f]+\.tmp)?")
 _MOST_FORGOTTEN = 16
 
-# Guards the two fields below. The turn's lock is acquired before it, and held while a part is
+# Guards the two fields below. `_turn_lock` is acquired before this lock, and held while a part is
 # copied: if two saves meet on a worker, the later one copies after the earlier one was written.
 _parts_lock = threading.Lock()
 _writes: dict[str, Future[FileRow]] = {}
@@ -50,7 +50,7 @@ def begin_part(
     """
     with _turn_lock:
         for earlier in _of_now():
-            # its error is raised for the worker that requested that write
+            # an error of this write is raised for the worker that requested it
             earlier.wait_until_done()
         os.makedirs(folder, exist_ok=True)
         kept = _kept if copies and keeps else None
@@ -63,8 +63,7 @@ def begin_part(
             while len(_writes) >= _MOST_FORGOTTEN:
                 del _writes[next(iter(_writes))]
             _writes[session] = written
-        # Not a daemon, so that a program that ends while its last checkpoint is written waits for
-        # it.
+        # The thread is not a daemon, so that a program that ends waits for its last checkpoint.
         threading.Thread(
             # The name is read now, because RPC may be down when the write ends.
             target=_write,
@@ -82,14 +81,14 @@ def _write(name: str, worker: str, folder: str, taken: Snapshot, written: Future
     try:
         path = os.path.join(folder, name)
         checksums = write_shard(path, taken.tensors, taken.values)
-        # Before the end is reported: the next save needs as much memory, and releasing it takes
-        # time.
+        # Release the copies before the end is reported: the next save needs as much memory, and
+        # the release takes time.
         taken.tensors.clear()
         row = taken.row(name, os.stat(path).st_size, worker, checksums)
     except BaseException as error:
         note = f"while the worker {worker!r} wrote its part of the checkpoint {folder!r}"
         if isinstance(error, OSError) and error.errno is not None and error.strerror:
-            # In the text itself, because notes of an error are not always shown.
+            # The note is also added to the text, because notes of an error are not always shown.
             said = type(error)(error.errno, f"{error.strerror}; {note}", error.filename)
             error = said.with_traceback(error.__traceback__)
         error.add_note(f"{note}, which is not there now")

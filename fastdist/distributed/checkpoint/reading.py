@@ -203,8 +203,8 @@ def _module(module: Module, path: Path, reader: Reader) -> _Asked:
 
 
 def _stateful(value: Any, path: Path, reader: Reader) -> _Asked:
-    """Another object gets everything that was saved under its key: its state may have other parts
-    now.
+    """A stateful object other than a module gets everything that was saved under its key: its state
+    may have other parts now.
     """
     below = reader.metadata.below(path)
 

@@ -30,7 +30,7 @@ class RngState:
         }
         if (numpy := sys.modules.get("numpy.random")) is not None:
             kind, key, place, has_normal, normal = numpy.get_state()
-            # As numbers, because there are no tensors of uint32.
+            # The key is saved as a list of numbers, because there are no tensors of uint32.
             found["numpy"] = (kind, key.tolist(), int(place), int(has_normal), float(normal))
         return found
 

@@ -46,9 +46,9 @@ def save(
     A state dict contains tensors, ShardedTensors, numbers, text, dicts, lists and tuples of these,
     and objects with state_dict() and load_state_dict(). An RRef stands for its value, a list of
     RRefs for the parts of one object, a DistributedOptimizer for the optimisers of all its owners;
-    each owner writes its part. process_group names the workers that call save together for one
-    checkpoint; without it only this worker calls it. keep is the number of newest checkpoints to
-    keep in the parent folder; older ones are removed.
+    each owner writes its part. The workers in `process_group` call save together for one
+    checkpoint; without it only this worker calls save. The `keep` newest checkpoints stay in the
+    parent folder; older ones are removed.
 
     Thread  any; waits for an earlier save of this process
     Raises  CheckpointException if parts do not fit together, or a worker of the group did not join;
@@ -57,7 +57,7 @@ def save(
 
     Args:
         state_dict: The values, by name.
-        checkpoint_id: The path of the folder; storage_writer's if None.
+        checkpoint_id: The path of the folder; the folder of storage_writer if None.
         storage_writer: A FileSystemWriter with further options.
         process_group: The names of the workers that save together; only this worker if None.
         keep: The number of newest checkpoints to keep in the parent folder; all if None.
@@ -87,7 +87,7 @@ def async_save(
 
     Args:
         state_dict: The values, by name.
-        checkpoint_id: The path of the folder; storage_writer's if None.
+        checkpoint_id: The path of the folder; the folder of storage_writer if None.
         storage_writer: A FileSystemWriter with further options.
         process_group: The names of the workers that save together; only this worker if None.
         keep: The number of newest checkpoints to keep in the parent folder; all if None.
@@ -99,9 +99,7 @@ def async_save(
 
 
 class _Save:
-    """A checkpoint under way. The constructor starts it, and has made the copies when it
-    returns.
-    """
+    """A checkpoint under way. The constructor starts it, and returns after the state was copied."""
 
     def __init__(
         self,
@@ -242,8 +240,8 @@ class _Save:
             if self._together.is_first:
                 self._together.tell_outcome(error)
             else:
-                # After the first worker, whose clean-up must not interfere with this worker's next
-                # save.
+                # End after the first worker, so that its clean-up does not interfere with the next
+                # save of this worker.
                 _note(error, self._together.await_first)
         self.done.try_complete(error=error)
 

@@ -20,8 +20,8 @@ State = dict[str, Any]
 class StateDictOptions:
     """Options of the functions below.
 
-    cpu_offload copies tensors to the CPU; ignore_frozen_params leaves out parameters that need no
-    gradient; strict rejects missing and unknown names.
+    `cpu_offload` copies tensors to the CPU. `ignore_frozen_params` leaves out parameters that need
+    no gradient. `strict` rejects missing and unknown names.
     """
 
     cpu_offload: bool = False

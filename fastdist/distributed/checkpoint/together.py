@@ -77,8 +77,8 @@ class Together:
             _saves[stem] += 1
             number = _saves[stem]
             self._stem = f"{stem}\0{number}\0"
-            # All other workers have ended the last save, so they have fetched the result of the one
-            # before it.
+            # All other workers have ended the previous save, so they have fetched the result of the
+            # save before that.
             for key in [key for key in _announced if key.startswith(f"{stem}\0{number - 2}\0")]:
                 del _announced[key]
 

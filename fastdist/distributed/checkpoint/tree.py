@@ -1,10 +1,10 @@
 """Converts state dicts to leaves with their paths, and back."""
 
 # Note [Which leaves there are] Dicts are traversed, and lists and tuples only if they contain a
-# tensor. Every other value is a leaf and is kept unchanged: so betas stay a tuple, and an empty
-# dict a dict. The path of a leaf distinguishes keys of dicts from indices of lists and tuples, so
-# that `below` can rebuild the structure. Its steps, joined by dots, are the key by which other
-# workers request the leaf.
+# tensor. Every other value is a leaf and is kept unchanged. For example, an optimiser's betas stay
+# a tuple, and an empty dict stays a dict. The path of a leaf distinguishes keys of dicts from
+# indices of lists and tuples, so that `below` can rebuild the structure. The steps of the path,
+# joined by dots, are the key by which other workers request the leaf.
 
 from __future__ import annotations
 

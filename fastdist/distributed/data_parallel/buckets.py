@@ -63,7 +63,7 @@ def assign(
             found.append(open_buckets.pop(kind))
             sizes[kind], limits[kind] = 0, cap_bytes
     found.extend(open_buckets.values())
-    # Sorted by the parameter that comes first in this order.
+    # Sort the buckets by the parameter that comes first in `order`.
     place = {index: number for number, index in enumerate(order)}
     return sorted(found, key=lambda indices: min(place[index] for index in indices))
 

@@ -50,7 +50,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _State(enum.Enum):
-    # Gradients are not reduced: before the first forward, and after a forward in no_sync.
+    # LOCAL: gradients are not reduced, before the first forward and after a forward in no_sync.
     LOCAL = 0
     PREPARED = 1
     STARTED = 2
@@ -119,7 +119,7 @@ class Reducer:
         self._used = np.zeros(count, np.int32)
         self._used_work: Any = None
         # For a static graph: how often each hook ran in the first iteration, and how often it must
-        # still run in this one.
+        # still run in this iteration.
         self._times_fired = [0] * count
         self._left = [0] * count
         self._launched = 0

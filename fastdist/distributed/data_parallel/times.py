@@ -24,9 +24,7 @@ class Times:
         self._iterations = 0
 
     def mark(self, name: str, *, keep: bool = False) -> None:
-        """Record the current time under a name; with keep, a time that was recorded before
-        stays.
-        """
+        """Record the current time under a name; with `keep`, an earlier time is not replaced."""
         with self._lock:
             if not (keep and name in self._marks):
                 self._marks[name] = time.perf_counter_ns()

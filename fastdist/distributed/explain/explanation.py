@@ -48,8 +48,8 @@ class Explanation:
 
     `state` is "not begun", "running", "settling", "over" or "failed". `critical_path` has the
     pieces for which the pass waited; if no pass has run, it is the path with the most Nodes.
-    `seconds` is the duration of the pass, or None if it is under way or none has run. `failures`
-    has the texts of the errors that ended a failed pass, by worker, and `lost` the lost workers.
+    `seconds` is the duration of the pass, or None if it is under way or no pass has run. `failures`
+    has the texts of the errors that ended a failed pass, by worker. `lost` has the lost workers.
     """
 
     def __init__(
@@ -464,7 +464,7 @@ def _with_forgotten_roots(
 
 
 def _failures(reports: dict[int, dict[str, Any]]) -> dict[int, str]:
-    """Return the errors on the workers that raised them; without any, the reported ones."""
+    """Return the errors on the workers that raised them; if there are none, the reported errors."""
     told = {worker: one["failure"] for worker, one in reports.items() if one["failure"]}
     own = {worker: words for worker, (_, is_own, words, *_) in told.items() if is_own}
     return own or {worker: words for worker, (_, _, words, *_) in told.items()}

@@ -91,7 +91,8 @@ def _where_it_failed(
 ) -> Stretch | None:
     """Return the latest stretch that leads to the Node that raised.
 
-    If that Node is unknown, it is the last unfinished one on the workers where the pass failed.
+    If that Node is unknown, return the last unfinished stretch on the workers where the pass
+    failed.
     """
     there = [one for one in timed if one.worker in failed]
     found = [one for one in there if one.start in failed[one.worker].starts]
@@ -120,7 +121,7 @@ def _ends(stretch: Stretch) -> set[_Key]:
 
 
 def _path_to(end: Piece | None, timed: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
-    """Return the path to a piece, found by stepping back to what each piece waited for last."""
+    """Return the path to a piece: each piece comes after the piece for which it waited last."""
     by_message = {(hop.to_worker, hop.message_id): hop for hop in hops}
     path: list[Piece] = []
     seen: set[_Key] = set()
@@ -153,8 +154,8 @@ def _up_to(stretch: Stretch, hop: Hop) -> Stretch:
 
 
 def _last_seen(stretch: Stretch) -> tuple[float, float]:
-    # All stretches that lead to leaves end with their worker's part; the one that began last
-    # counts.
+    # All stretches that lead to leaves end with their worker's part; the stretch that began
+    # last counts.
     ended = _began(stretch) if stretch.ended is None else stretch.ended
     return ended, _began(stretch)
 
@@ -168,8 +169,8 @@ def _began(stretch: Stretch) -> float:
 
 
 def _longest_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
-    """Return the path with the most Nodes; it is finite, because messages lead from newer to older
-    ones.
+    """Return the path with the most Nodes. It is finite, because messages lead only to older
+    messages.
     """
     by_start = {(one.worker, one.start): one for one in stretches}
     by_end = {(hop.from_worker, hop.message_id): hop for hop in hops}

@@ -64,7 +64,7 @@ def size_based_auto_wrap_policy(
 
     Args:
         module: The module.
-        recurse: Return whether to visit the children instead.
+        recurse: If true, return instead whether to visit the children.
         nonwrapped_numel: The number of elements of its unwrapped parameters.
         min_num_params: The smallest number of elements for which a module is wrapped.
         force_leaf_modules: Classes whose children are not visited; attention by default.

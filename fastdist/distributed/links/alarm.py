@@ -1,4 +1,4 @@
-"""The ends of waits in a group: its first failure, and deadlines; also warnings before these."""
+"""The ends of waits in a group: its first failure, and deadlines; also warnings of late members."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ERRORS: Final[dict[int, type[CollectiveError]]] = {
     LEFT: CollectiveLostError,
     FAILED: CollectiveError,
 }
-# Members that wait for members on other machines allow this much longer for reports of late ones.
+# A wait for other machines lasts this much longer, for their reports about late members.
 REPORT_S: Final = 0.1
 
 _logger = logging.getLogger(__name__)
@@ -155,8 +155,8 @@ class Waiting:
     ) -> float:
         """Return how many seconds to continue waiting for members that are missing.
 
-        With awaits_left, members that have left are waited for too: their connections show their
-            end.
+        With awaits_left, members that have left are waited for too: their connections show when
+        they end.
 
         Raises  CollectiveTimeoutError when the deadline and grace_s have passed;
                 CollectiveLostError if all missing members have left, unless `awaits_left`

@@ -105,7 +105,7 @@ class Post:
 class Between:
     """A leader's state among the leaders of a group's machines.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Between:
         call: Call,
         merge: Merge | None,
     ) -> tuple[list[bytes], list[Buffer]]:
-        """Send this machine's text and data to all leaders; return those of all machines.
+        """Send this machine's text and data to all leaders; return all machines' texts and data.
 
         `agrees` returns whether another machine's text describes the same call. `merge` combines
         the data of two machines, so that there may be fewer data than machines. With `merge`, all

@@ -97,7 +97,8 @@ class LinksTransport(ClosesQuietly):
         self._is_closed = False
         self._have_read: set[int] = set()
         self._heard: set[int] = set()
-        # Members that need no message about the group's failure: they are local, or have had one.
+        # Members that need no message about the group's failure: they are local, or have sent or
+        # received such a message.
         self._told = set(local)
 
     # Methods of Transport.
@@ -282,7 +283,7 @@ class LinksTransport(ClosesQuietly):
                 text = f"{self._members.name(member)} was lost: {why}"
                 self._note_read(member)
                 if self._machine.has_left(member):
-                    # It left the group before it ended, so other members may continue without it.
+                    # The peer left the group before it ended, so others may continue without it.
                     self._alarm.member_left(member)
                     continue
                 # If this process has left the group too, it needs nothing more from the peer. The
@@ -294,7 +295,7 @@ class LinksTransport(ClosesQuietly):
 
     @contextmanager
     def _collective(self, call: Call) -> Iterator[Waiting]:
-        # In a forked child no thread would release the lock.
+        # Checked before the lock too: in a forked child no thread would release it.
         self._require_usable()
         with self._busy:
             self._require_usable()
@@ -350,7 +351,7 @@ class LinksTransport(ClosesQuietly):
     def _query_stacks(self, members: Sequence[int]) -> None:
         for member in members[:_MOST_QUERIED]:
             self._post.notify(member, wire.WHERE)
-            # A member on another machine may have left without a message to this one.
+            # A member on another machine may have left without a message to this member.
             self._hub.knock(self._members.records[member])
 
     # The end of a group.
@@ -386,8 +387,8 @@ class LinksTransport(ClosesQuietly):
         error = self._alarm.error
         until = time.monotonic() + _READ_S if error is None else 0.0
         is_last = int(self._hub.has_only(self._group))
-        # New connections come last. Without a goodbye, the end of a connection would count as a
-        # loss.
+        # Members to which no connection is made yet come last. All get a goodbye, because
+        # otherwise the end of a connection would count as a loss.
         for member in sorted(awaited, key=self._is_reached, reverse=True):
             if error is not None and member not in self._told:
                 # The member that failed first has notified all, but its message may come after this

@@ -85,7 +85,7 @@ class _Peer:
         self.was_connected = False
         self.is_released = False
         self.why_lost = ""
-        # Whether the peer has closed all its groups in an orderly way; why_lost then contains this.
+        # Whether the peer has closed all its groups in an orderly way; `why_lost` is set as well.
         self.has_left = False
 
     def awaits_connection(self) -> bool:
@@ -385,7 +385,7 @@ class Hub:
                         by_fd[fd] = peer
                         poller.register(fd, select.POLLIN)
                 has_pulses = has_pulses or (lane is not None and lane.pulse is not None)
-                # Read events that came before the descriptor was polled: it does not become
+                # Read events that came before the poll: the descriptor does not become
                 # readable for them.
                 self._read_events(peer)
             timeout_s = max(0.0, beat_at - time.monotonic())
@@ -472,7 +472,7 @@ _hubs_lock = threading.RLock()
 _hubs: dict[int, Hub] = {}
 # The incarnations of the open hubs of this process. A closing hub first leaves this set, and then
 # looks for itself among the peers of other hubs. Another hub first adds a peer, and then checks
-# this set. So one of the two notices that the peer is closing.
+# this set. So at least one of the two hubs notices that the peer is closing.
 _live: set[int] = set()
 
 

@@ -148,7 +148,7 @@ def _join(
             for what in ("members", "segments", "mapped"):
                 store.disband(what)
     except BaseException as error:
-        # Other members that have joined would wait in vain, and this one waits for none of them.
+        # The abort notifies the members that have joined, so that neither side waits for the other.
         transport.abort(error if isinstance(error, Exception) else CollectiveError(repr(error)))
         transport.close()
         raise
@@ -232,7 +232,7 @@ def _joined(ranks: Sequence[int]) -> str:
 
 
 def _place_taken(error: RankTakenError, place: int) -> Exception:
-    """Return the error if two members claim one place: of two groups, or of the same rank."""
+    """Return the error for two members that claim one place, of different groups or of one rank."""
     claims = [Record.decode(one) for one in error.claims]
     if len({one.rank for one in claims}) < 2:
         return error

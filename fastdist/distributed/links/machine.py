@@ -30,7 +30,7 @@ class Machine:
     two steps on each side lets at least one side see the other's change: see
     Note [Processors that order memory] in system/fence.py.
 
-    Thread  the one that runs the group's collective; alarm_rang, fail: any
+    Thread  the thread that runs the group's collective; alarm_rang, fail: any
     """
 
     def __init__(
@@ -50,8 +50,9 @@ class Machine:
         self._leader = [segment.first_word(0)]
         self._stage = 0
         self._spin_policy = SpinPolicy()
-        # Two threads may report at the same time, the hub's and one that leaves. Under this lock
-        # the first text stays complete, and the memory exists until all other members were woken.
+        # Two threads may report at the same time: the hub's thread, and a thread that leaves. Under
+        # this lock the first text stays complete, and the memory exists until all other members
+        # were woken.
         self._reporting = threading.Lock()
 
     def meet(self, waiting: Waiting, grace_s: float = 0.0) -> None:

@@ -1,9 +1,9 @@
 """send and recv: messages from one member to another, distinguished by tags."""
 
-# A small message is sent immediately, and waits at its receiver. A larger one is only announced; it
-# is sent when the receiver has called recv and allocated memory, and its sender waits for that. One
-# of every MOST_EAGER small messages is announced as well, so that no sender can fill the memory of
-# a receiver that does not call recv.
+# A small message is sent immediately, and waits at its receiver. A larger message is only announced
+# at first. Its sender waits until the receiver has called recv and allocated memory, and then sends
+# the data. One of every MOST_EAGER small messages is announced as well, so that no sender can fill
+# the memory of a receiver that does not call recv.
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Mail:
         self._numbers = itertools.count()
         self._letters: deque[_Letter] = deque()
         self._arrivals: dict[tuple[int, int], _Arrival] = {}
-        # This member's announced messages: None while they wait, "" if they may be sent, or the
-        # reason why they may not.
+        # The answers to this member's announced messages: None while a message waits, "" if it may
+        # be sent, or the reason why it may not be sent.
         self._answers: dict[tuple[int, int], str | None] = {}
         alarm.wakers.append(self._wake)
 
@@ -106,7 +106,7 @@ class Mail:
             self._send(to, part, (piece.data,), call)
 
     def receive(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
-        """Fill an array with the next message of a member, or of any if None; return its rank."""
+        """Fill an array with the next message of `sender` (None: any member); return its rank."""
         # Both sides use the name "recv", with which their calls are compared.
         its = call._replace(name="recv")
         waiting = Waiting(its, self._members, self._alarm, self._notice_s)

@@ -36,9 +36,7 @@ Contribute = Callable[[], Bytes]
 
 
 def _agrees_with(sent: bytes) -> Agrees:
-    """Return a function that compares another machine's text with the sent one: is it the same
-    call?
-    """
+    """Return a function that tells whether another machine's text describes the call in `sent`."""
     mine = shared_of(sent)
     return lambda theirs: not sent.startswith(_DIFFERS) and shared_of(theirs) == mine
 
@@ -46,7 +44,7 @@ def _agrees_with(sent: bytes) -> Agrees:
 class Meeting:
     """The point of a collective at which all members of a group meet.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(self, machine: Machine, between: Between, members: Members) -> None:

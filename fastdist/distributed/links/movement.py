@@ -30,7 +30,7 @@ from .segment import SMALL_BYTES, Bytes
 # The largest total size of several machines' contributions that are sent with the meeting.
 _MOST_BETWEEN_BYTES: Final = 128 << 10
 _ALIGNMENT: Final = 64
-# More than any machine has: a forged size must not keep a member busy.
+# More memory than any machine has: a forged size must not keep a member busy.
 _MOST_BYTES: Final = 1 << 46
 
 # Maps (receiver, sender) to the range of the sender's contribution that the receiver needs: its
@@ -42,7 +42,7 @@ Outs = Sequence[Bytes | None]
 class Movement:
     """The data movements of one group.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(self, rank: int, meeting: Meeting, members: Members, post: Post) -> None:
@@ -96,7 +96,7 @@ class Movement:
     def exchange(
         self, call: Call, pieces: Sequence[Bytes], outs: Sequence[Bytes], waiting: Waiting
     ) -> None:
-        """Meet all members, and fill outs[member] with each member's piece for this one.
+        """Meet all members, and fill outs[member] with that member's piece for this member.
 
         Raises  CollectiveMismatchError, on all members, if the sizes of a pair differ
         """
@@ -302,7 +302,7 @@ class Movement:
 def _receivers(machine: Sequence[int], sender: int, needs: Needs) -> Sequence[int]:
     """Return the members of a machine to which another machine's member sends data.
 
-    It is only one member if all need the same range; which one depends on the sender.
+    If all need the same range, the result is only one member, which depends on the sender.
     """
     ranges = {needs(receiver, sender) for receiver in machine}
     if len(machine) > 1 and len(ranges) == 1 and ranges.pop()[1]:

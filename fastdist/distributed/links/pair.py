@@ -1,9 +1,9 @@
 """Two machines: their leaders meet and sum over two connections, one in each direction."""
 
 # Note [Sums of two machines]
-# Each leader sends the complete data of its machine while it receives the other's, and adds both.
-# A ring would send as many bytes, but here no leader waits for the other's additions. Both add in
-# the order of the machines.
+# Each leader sends the complete data of its machine while it receives the data of the other
+# machine, and adds both. A ring would send as many bytes, but here no leader waits for the
+# additions of the other leader. Both add in the order of the machines.
 # Two leaders on one machine (in containers, say) send in turns: a piece is sent when all earlier
 # pieces of the other leader have arrived. So no leader sends on a connection while the other reads
 # from it; otherwise both would wait for the connection's lock, and evict its memory from each
@@ -12,9 +12,10 @@
 # allows, because waiting would cost a round trip per piece.
 # A leader without members to wait for sends its call and its array without waiting. The call
 # comes first, so the other leader compares it before it uses any data. If the calls differ, the
-# sender stops, and sends a stop record; the receiver drops all data before that record. Such a
-# call is joined with the first piece after it (records.py), which saves a tag. The calls are
-# compared before that piece is authenticated, but they cause no sum and no error until it is.
+# sender stops, and sends a stop record; the receiver drops all data before that record.
+# A call that is sent without waiting is joined with the first piece after it (records.py), which
+# saves a tag. The calls are compared before that piece is authenticated, but they cause no sum and
+# no error until it is.
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ class _Outgoing:
 class Pair:
     """The exchange of records between the leaders of two machines.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(self, records: Records, mine: int) -> None:
@@ -120,7 +121,7 @@ class Pair:
     def meet(
         self, turn: int, text: bytes, data: Bytes, agrees: Agrees, waiting: Waiting
     ) -> tuple[bytes, Bytes]:
-        """Send the text and data of this leader's call, and return those of the other leader."""
+        """Send the text and data of this leader's call; return the text and data of the other's."""
         records = self._records
         self._enqueue_call(turn, _CALL, text, data)
         theirs = self._await_call(turn, waiting, lambda: records.send_some(waiting))

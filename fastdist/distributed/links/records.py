@@ -45,7 +45,8 @@ _HEAD: Final = struct.Struct("<QIIQ8x")
 _AHEAD_BYTES: Final = 512
 # The most records in one send.
 _MOST_JOINED: Final = 8
-# Sleeping and waking can take longer than the arrival of the next piece.
+# A leader polls for this long before it sleeps, because sleeping and waking can take longer than
+# the arrival of the next piece.
 _SPIN_S: Final = 200e-6
 _HAS_TWO_PROCESSORS: Final = (os.cpu_count() or 1) > 1
 
@@ -65,7 +66,7 @@ class RecordHead(NamedTuple):
 class Records:
     """A leader's connections to the next and the previous leader, and the records on them.
 
-    Thread  the one that runs the group's collective; close: any, after it
+    Thread  the thread that runs the group's collective; close: any, after it
     """
 
     def __init__(
@@ -228,7 +229,7 @@ class Records:
         return True
 
     def sleep(self, waiting: Waiting, *, reads: bool) -> None:
-        """Wait until data can be sent, or received if `reads`."""
+        """Wait until data can be sent, or with `reads` until data can be sent or received."""
         self._alarm.require_none()
         poller = self._reading if not self._queue else self._both if reads else self._writing
         ready = self._spin(poller) if self._is_flowing else []
@@ -288,9 +289,7 @@ def _padded(record: bytes) -> bytes:
 
 
 def _drop(views: list[memoryview], nbytes: int) -> int:
-    """Remove nbytes from the start of views; return how many bytes remain after the views are
-    empty.
-    """
+    """Remove nbytes from the start of views; return the part of nbytes that exceeds the views."""
     while views and nbytes >= len(views[0]):
         nbytes -= len(views.pop(0))
     if views and nbytes:

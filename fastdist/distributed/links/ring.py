@@ -46,7 +46,7 @@ class Ring:
 
     The number of a record is its step in the ring.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(self, records: Records) -> None:

@@ -45,7 +45,7 @@ GO: Final = 48
 GO_DIFFERS: Final = 49
 GO_BYTES: Final = 50
 # The length of a call's text, and of its part that must be equal on all members; for turns with
-# even numbers. The next word of each is for odd ones.
+# even numbers. The next word of each is for turns with odd numbers.
 CALL_BYTES: Final = 56
 SHARED_BYTES: Final = 58
 
@@ -173,7 +173,7 @@ class Segment:
         return self._bytes[at : at + BLOCK_BYTES]
 
     def ring(self, member: int) -> Bytes:
-        """Return the complete ring of a member; the leader's also holds data from other
+        """Return the complete ring of a member; the leader's ring also holds data from other
         machines.
         """
         at = self._rings_at + member * RING_BLOCKS * BLOCK_BYTES

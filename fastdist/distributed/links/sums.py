@@ -43,7 +43,7 @@ Place = Callable[[Fill], None]
 class Sums:
     """The reductions of one group.
 
-    Thread  the one that runs the group's collective
+    Thread  the thread that runs the group's collective
     """
 
     def __init__(self, meeting: Meeting) -> None:

@@ -8,8 +8,8 @@
 # afterwards.
 # Both leaders of a pair add the same two blocks in the same order, the lower block first. So all
 # get bitwise equal results, which depend only on the number of machines.
-# A leader in a later round waits for one that may be waiting itself. It waits longer than that one,
-# so that the leader whose partner is missing reports first, with the partner's name.
+# A leader in a later round waits for a leader that may be waiting itself. It waits longer than that
+# leader, so that the leader whose partner is missing reports first, with the partner's name.
 # Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations
 # in MPICH" (2005), recursive doubling.
 

@@ -1,4 +1,4 @@
-"""Starts the servers of metrics, once in each process, if the environment says so."""
+"""Starts the servers of metrics, once in each process, if environment variables request them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def begin() -> None:
 
 
 def metrics_port() -> int | None:
-    """Return this worker's port: the given one plus its LOCAL_RANK; None if none is given.
+    """Return this worker's port: the variable's number plus LOCAL_RANK; None if it is not set.
 
     Raises:
         ValueError: The variable does not contain a port, or the sum is not a valid port.

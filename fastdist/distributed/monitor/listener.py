@@ -35,7 +35,7 @@ class Listener:
     def close(self) -> None:
         """Stop accepting connections."""
         self._is_closed.set()
-        # This ends a blocked accept(), which close() would not.
+        # shutdown() ends a blocked accept(); close() would not.
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -11,7 +11,7 @@ from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.rpc import get_metrics as rpc_metrics
 
-# The most peers with separate numbers in a reading; those of further peers are added up.
+# The most peers with separate numbers in a reading; the numbers of further peers are added up.
 _MOST_PEERS: Final = 64
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _began: Final = time.monotonic()
@@ -59,8 +59,8 @@ def _rank() -> int:
 
 def _world() -> Any:
     """Return the process groups of this process; None if it has none."""
-    # Not imported here, because the import takes 0.5 MB, and a worker that only uses RPC has no
-    # groups.
+    # The module is not imported here, because the import takes 0.5 MB, and a worker that only uses
+    # RPC has no groups.
     found: Any = sys.modules.get("fastdist.distributed.process_group.world")
     return None if found is None else found.here.world
 
@@ -100,7 +100,7 @@ def _rpc() -> dict[str, Any]:
     waits, silent = {}, {}
     for worker in agent.workers.met():
         if not worker.is_dead and worker.pipe.is_waited_for():
-            # Synchronous calls use separate lanes, and are not counted there.
+            # `num_pending` does not count synchronous calls, which use separate lanes.
             waits[worker.info.name] = max(1, worker.pipe.num_pending())
         if not worker.is_dead and worker.hangs:
             silent[worker.info.name] = worker.describe()
@@ -133,7 +133,7 @@ def _of_peer(data: Any) -> dict[str, int]:
 
 
 def _passes() -> dict[str, int]:
-    # Not imported here, because a job without RPC has no passes.
+    # The module is not imported here, because a job without RPC has no passes.
     found: Any = sys.modules.get("fastdist.distributed.autograd")
     if found is None or not agents.is_current_agent_set():
         return {}

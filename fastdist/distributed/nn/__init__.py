@@ -31,5 +31,5 @@ _COLLECTIVES: Final = (
 )  # fmt: skip
 __all__ = ["RemoteModule", *_COLLECTIVES]  # noqa: PLE0604
 
-# They load process groups, which a worker that only uses RPC does not need.
+# The collectives load process groups, which a worker that only uses RPC does not need.
 load_later(__name__, {"functional": "", **dict.fromkeys(_COLLECTIVES, "functional")})

@@ -83,7 +83,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
         group: The group; the default group if None.
 
     Raises:
-        NotImplementedError: The op is another one; use all_reduce().
+        NotImplementedError: The op is not one of these; use all_reduce().
     """
     kind, root = getattr(op, "op", op), _member(group, dst)
     if kind == ReduceOp.PREMUL_SUM:
@@ -239,7 +239,7 @@ def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
             `requires_grad` or a tangent if the sent tensor has it, so that the result has it too.
         src: A global rank.
         group: The group; the default group if None.
-        tag: As in `send`.
+        tag: The tag of the sender's call.
     """
     shape = tensor.shape
     none = tensor.reshape(-1)[:0]

@@ -11,7 +11,7 @@ from fastdist.concurrency.thread_pool import hand_on_lead, lend_slot, take_slot_
 class Credit:
     """Counts the bytes and calls under way to one peer.
 
-    Thread  any; take blocks while the limit is exceeded
+    Thread  any; `take` blocks while the limit is exceeded
     """
 
     def __init__(self, max_bytes: int, max_calls: int) -> None:

@@ -83,7 +83,8 @@ class Lane(Protocol):
     def next_connection_event(self) -> str | None:
         """Return the next event of the connection, a name of sockets/monitor.py, or None.
 
-        Note    only if the lane was made with `watched`; call it until None before sleeping
+        Note    only if the lane was made with `watched`; before sleeping, call it until it returns
+                None
         """
 
     def hang_up(self) -> None:

@@ -14,7 +14,7 @@ Route: TypeAlias = Hashable
 class Received(NamedTuple):
     """One message that arrived.
 
-    `route` is the name of the connection, for reply. `rank` is the authenticated rank of the
+    `route` is the name of the connection, for `reply`. `rank` is the authenticated rank of the
     sender; None if its connection requires no authentication.
     """
 

@@ -19,8 +19,8 @@ from .shared_lane import SharedLane
 # uses lane 0 and waits for its Future. If it waited for a lane, nested calls A -> B -> A could
 # deadlock.
 MAX_OWN_LANES: Final = 8
-# A caller that finds no free lane while `drain_idle_lanes` reads one waits for that lane, usually
-# for microseconds. This limit applies if reading the lane replaces its connection.
+# While `drain_idle_lanes` reads a lane, a caller that finds no free lane waits for it, usually for
+# microseconds. This limit applies if reading the lane replaces its connection.
 _LOOK_S: Final = 0.05
 
 _logger = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class Pipe(Generic[C]):
             if self._error is not None:
                 raise copy.copy(self._error)
             if not self._free and self._is_looking:
-                # Otherwise each drain could create one more connection, up to the limit.
+                # Wait for the drained lane. Otherwise each drain could cause one more connection.
                 self._look_ended.wait_for(lambda: self._free or not self._is_looking, _LOOK_S)
                 if self._error is not None:
                     raise copy.copy(self._error)
@@ -141,7 +141,7 @@ class Pipe(Generic[C]):
     def return_lane(self, own: OwnLane, *, broken: bool = False) -> None:
         """Return a borrowed lane; it is closed if it is broken, or if the pipe is in error."""
         if broken:
-            # Closed before another lane can get its number, so that it sends nothing after that.
+            # Closed before another lane can get its number, so that it sends nothing afterwards.
             own.lane.close()
         with self._lock:
             self._lanes_out -= 1

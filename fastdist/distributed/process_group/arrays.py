@@ -110,7 +110,7 @@ def require_target(what: str, name: str, tensor: Any) -> None:
     """Raise unless an argument is a tensor into which a collective can write.
 
     Raises:
-        TypeError, GraphError: As require_readable.
+        TypeError, GraphError: The errors of require_readable.
         CollectiveArgumentError: The tensor is a lazily conjugated or negated view.
         RuntimeError: Elements of the tensor share memory, or it is read-only.
     """
@@ -171,7 +171,7 @@ def require_alike(what: str, tensors: Sequence[Tensor]) -> None:
     require_one_dtype(*tensors)
 
 
-# Maps (layout, more) to a text. Programs have few of them; the cache is cleared when it is large.
+# Caches the texts of `agreed_text` by its arguments; it is cleared when it is large.
 _texts: dict[tuple[Any, str], str] = {}
 
 

@@ -7,7 +7,7 @@
 #   QueueingCarrier   queues collectives and messages, and returns their Work
 #   ClosesQuietly     ends its own waits when it closes (in transport.py, which links imports)
 #   GroupingTransport starts several collectives together, and declares the memory of its arrays
-# Objects from the functions of registered backends have their authors' methods: see foreign.py.
+# For the objects that registered backends return, the methods are looked up: see foreign.py.
 
 from __future__ import annotations
 

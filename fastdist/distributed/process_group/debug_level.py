@@ -25,7 +25,7 @@ _debug_level: DebugLevel | None = None
 
 
 def get_debug_level() -> DebugLevel:
-    """Return the level that was set, or that of TORCH_DISTRIBUTED_DEBUG, or OFF."""
+    """Return the level that was set, otherwise TORCH_DISTRIBUTED_DEBUG's level, otherwise OFF."""
     if _debug_level is None:
         return _level_of_environment()
     return _debug_level

@@ -24,8 +24,9 @@ class DeviceMemory:
     """Implements Memory for one GPU. No method waits for the GPU.
 
     Work is queued on the current stream, which is `stream` while a collective starts. The allocator
-    keeps memory that tensors allocated on other streams until `stream` has passed. A graph capture
-    cannot record that; then `kept` holds the arrays until a caller waits for the Work.
+    does not reuse the memory of tensors from other streams until `stream` has done the work that
+    uses it. A graph capture cannot record that; then `kept` holds the arrays until a caller waits
+    for the Work.
     """
 
     def __init__(self, device: Device, stream: Any) -> None:
@@ -39,7 +40,7 @@ class DeviceMemory:
         return self.backend.packed(self.own(tensor)).reshape(-1)
 
     def own(self, tensor: Tensor) -> Any:
-        """Return a tensor's array, and keep its memory until the stream has passed.
+        """Return a tensor's array, and keep its memory until the stream has used it.
 
         Raises:
             RuntimeError: The tensor is on another device.

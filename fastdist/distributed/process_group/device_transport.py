@@ -25,7 +25,7 @@ class DeviceTransport(GroupingTransport):
 
     The methods queue work on the stream and return; `run` calls them.
 
-    Thread  one at a time; abort from any
+    Thread  one at a time; `abort`: any
     """
 
     memory: DeviceMemory

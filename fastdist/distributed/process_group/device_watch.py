@@ -170,7 +170,7 @@ class Watch:
         """Return a text for each member that has not called the collective with this number."""
         if self._store is None:
             return []
-        # Longer than the interval at which members report.
+        # Wait for longer than the interval at which members report.
         deadline = time.monotonic() + _REPORTS_S
         found: dict[int, Any] = {}
         while True:

@@ -180,7 +180,7 @@ def _other(group: Any, what: str, global_rank: int | None, group_rank: int | Non
     """Return the group rank of another member.
 
     Raises:
-        ValueError: The rank is this process's, is not in the group, or is given twice or not at
+        ValueError: The rank belongs to this process or to no member, or is given twice or not at
             all.
     """
     root = rank_in(group, what, global_rank, group_rank, None)

@@ -14,7 +14,7 @@ from .transport import Call
 
 
 class Fake(Alone):
-    """Implements Transport as if all members had this one's arrays, and sums had one summand.
+    """Implements Transport as if all members had this member's arrays, and sums had one summand.
 
     For programs that inspect one process of a large job: its shapes, memory and calls.
     """

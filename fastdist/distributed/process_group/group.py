@@ -115,7 +115,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         root: int | None = None,
     ) -> Work:
-        """Replace tensors[0] of member `root` by the reduction `op`; other members keep theirs."""
+        """Replace tensors[0] of member `root` by the reduction `op`; no other member's changes."""
         opts = options_for(ReduceOptions, opts, timeout, rootRank=root, reduceOp=op)
         root = self._require_member("reduce", opts.rootRank)
         tensors = _as_list(tensors)
@@ -142,7 +142,7 @@ class ProcessGroup(Messages, GroupBase):
     def broadcast(
         self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work:
-        """Replace a tensor on all members by the root's.
+        """Replace a tensor on all members by the root's tensor.
 
         If the root passes several tensors, `opts.rootTensor` selects one of them.
         """
@@ -254,7 +254,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         op: Any = None,
     ) -> Work:
-        """Reduce input_tensors[0], a list, by `op`; write the own entry to output_tensors[0]."""
+        """Reduce the list input_tensors[0] by `op`; output_tensors[0] gets this member's entry."""
         opts = options_for(ReduceScatterOptions, opts, timeout, reduceOp=op)
         (output,), (inputs,) = _as_list(output_tensors), _as_lists(input_tensors)
         require_target("reduce_scatter", "output", output)

@@ -270,7 +270,7 @@ def store_based_barrier(
     timeout: timedelta,
     logging_interval: timedelta = timedelta(seconds=10),
 ) -> None:
-    """Wait until rendezvous_count processes have called this function with one group_name.
+    """Wait until rendezvous_count processes have called this function with the same group_name.
 
     Args:
         rank: The rank of this process, for the error message.

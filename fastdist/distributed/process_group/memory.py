@@ -28,7 +28,7 @@ class TargetArray(Protocol):
 class Memory(Protocol):
     """Converts tensors to 1-D arrays in one kind of memory, and computes with such arrays.
 
-    Thread  the one that runs the collective
+    Thread  the thread that runs the collective
     """
 
     @property
@@ -110,7 +110,7 @@ class HostMemory:
         return array.ctypes.data
 
     def op_of(self, how: Reduction) -> str:
-        """Return the transport's name of a reduction; for a mean, that of the sum."""
+        """Return the transport's name of a reduction; for a mean, the name of the sum."""
         return how.op
 
     def divide(self, how: Reduction, array: NDArray[Any], size: int) -> None:

@@ -161,8 +161,8 @@ class MpiTransport:
         came = np.empty_like(sizes)
         self._do(call, lambda: self._comm.Ialltoall(sizes, came), sizes, came)
         wrong = [member for member, out in enumerate(outs) if out.nbytes != came[member]]
-        # All members read the flags, so that all raise: no member then sends to one that has
-        # raised.
+        # All members read the flags, so that all raise: otherwise a member could send to a
+        # member that has raised.
         flags = self._gather_all(call, np.array([wrong[0] + 1 if wrong else 0], np.int32))
         firsts = flags.reshape(-1).view(np.int32)
         if firsts.any():

@@ -7,7 +7,7 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
-# Set by launchers: OpenMPI's, and those with PMI (MPICH, Intel MPI, Slurm's srun).
+# Set by OpenMPI's launcher, and by launchers with PMI (MPICH, Intel MPI, Slurm's srun).
 _LAUNCHED: Final = ("OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "MPI_LOCALRANKID")
 
 

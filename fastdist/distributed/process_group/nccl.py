@@ -59,8 +59,8 @@ class NcclCarrier(QueueingCarrier):
         self.count = 0
         self._place, self._connect_checks = place, connect_checks
         self._lock = threading.RLock()
-        # Maps (GPU index, None) to the transport of collectives, (GPU index, peer) to that of
-        # messages.
+        # Maps (GPU index, None) to the transport of collectives, and (GPU index, peer) to the
+        # transport of messages.
         self._parts: dict[tuple[int, int | None], DeviceTransport] = {}
         # Counts the communicators that were created, by the name of the set of their members.
         self._meetings: dict[str, Iterator[int]] = defaultdict(itertools.count)

@@ -36,7 +36,7 @@ class _Options:
 
 
 def options_for(kind: type[_Options], given: Any, timeout: Any = None, **named: Any) -> Any:
-    """Return the options of a ProcessGroup's method; PyTorch has two forms of call.
+    """Return the options of a ProcessGroup's method, from either of PyTorch's two forms of call.
 
     Args:
         kind: The class of the options.

@@ -111,10 +111,10 @@ def _registered(group: Any) -> ProcessGroup:
 def rank_in(
     group: Any, what: str, global_rank: int | None, group_rank: int | None, default: int | None
 ) -> int:
-    """Return a group rank, from a global rank or a group rank, of which one is given.
+    """Return a group rank, from either a global rank or a group rank.
 
     Raises:
-        ValueError: Both or none are given, or the process is not in the group.
+        ValueError: Both ranks or no rank is given, or the process is not in the group.
     """
     if group_rank is not None:
         if global_rank is not None:

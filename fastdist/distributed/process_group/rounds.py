@@ -3,10 +3,10 @@
 # Note [Rounds]
 # Each call of init_process_group by a member is one of its rounds, with a separate part of the
 # store. The store counts the rounds of each rank, since a restarted process has lost its count. It
-# also keeps the number of the latest round of all members. A member begins the round after its last
-# one, or the latest round if that is greater: a restarted member, or one that gave up a round, is
-# ahead of the others. An earlier round can never be completed then. So a member that waits in it
-# checks from time to time for a later round, and joins that one.
+# also keeps the number of the latest round of all members. A member adds 1 to the number of its own
+# last round, or begins the latest round if its number is greater. For example, a member that was
+# restarted or gave up a round is ahead of the others. Then no earlier round can be completed. So a
+# member that waits in a round checks from time to time for a later round, and joins it.
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def new_group(
 
     Args:
         ranks: The global ranks of the members; all ranks if None.
-        timeout: The timeout of collectives; the default group's if None.
-        backend: As for init_process_group; the default group's if None.
+        timeout: The timeout of collectives; the timeout of the default group if None.
+        backend: See init_process_group; the backend of the default group if None.
         pg_options: Passed to a registered backend.
         use_local_synchronization: Whether only the members call this function.
         group_desc: A description for errors and debuggers.
@@ -160,10 +160,10 @@ def new_subgroups(
     Args:
         group_size: The number of members of each group; it must divide the size of `group`.
         group: The group to divide; the default group if None.
-        timeout: As for new_group.
-        backend: As for new_group.
-        pg_options: As for new_group.
-        group_desc: As for new_group.
+        timeout: See new_group.
+        backend: See new_group.
+        pg_options: See new_group.
+        group_desc: See new_group.
 
     Returns:
         This process's group, and a list with all groups, in which NON_GROUP_MEMBER stands for
@@ -205,8 +205,8 @@ def new_subgroups_by_enumeration(
 
     Args:
         ranks_per_subgroup_list: The global ranks of each group; no rank is in two.
-        timeout: The timeout of collectives; the default group's if None.
-        backend: As for init_process_group; the default group's if None.
+        timeout: The timeout of collectives; the timeout of the default group if None.
+        backend: See init_process_group; the backend of the default group if None.
         pg_options: Passed to a registered backend.
         group_desc: A description for errors and debuggers.
 
@@ -247,10 +247,10 @@ def split_group(
     Args:
         parent_pg: The group; the default group if None.
         split_ranks: Lists of group ranks of the parent, which must not overlap.
-        timeout: As for new_group.
-        pg_options: As for new_group.
-        group_desc: As for new_group.
-        backend: As for new_group.
+        timeout: See new_group.
+        pg_options: See new_group.
+        group_desc: See new_group.
+        backend: See new_group.
 
     Returns:
         This process's group; None if it is in no list.

@@ -65,9 +65,7 @@ class Transport(Protocol):
     def reduce_scatter(
         self, call: Call, out: NDArray[np.generic], array: NDArray[np.generic], op: str
     ) -> None:
-        """Reduce all members' `array[rank]` into out; the shapes are those of all_gather,
-        swapped.
-        """
+        """Reduce all members' `array[rank]` into out; array.shape is (size, out.size)."""
 
     def all_to_all(
         self, call: Call, outs: Sequence[NDArray[np.generic]], arrays: Sequence[NDArray[np.generic]]

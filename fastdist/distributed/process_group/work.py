@@ -137,7 +137,8 @@ _ENDED_LOCK: Final = threading.Lock()
 
 def finished(result: Any = None) -> Work:
     """Return a Work that has ended successfully."""
-    # All these share one lock and event; creating them in the constructor takes 3 us (AMD EPYC).
+    # All finished Works share a lock and an event: their creation in the constructor would take
+    # 3 us (AMD EPYC).
     work = Work.__new__(Work)
     work._finished, work._lock, work._callbacks = _ENDED, _ENDED_LOCK, []
     work._result, work._error, work._source = result, None, -1

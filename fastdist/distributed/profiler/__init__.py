@@ -3,14 +3,14 @@
 While a profile records (`fastdist.profiler.profile`, `fastdist.autograd.profiler.profile`), each
 call to another worker carries the profile's settings: shapes, FLOPs, stacks, bytes. The callee
 records the work of that call, in all threads that take part, and its answer returns the events.
-They have the name of the call as a prefix, as in PyTorch, and the id of their worker, and use the
-caller's clock.
+The events have the name of the call as a prefix, as in PyTorch, and the id of their worker, and use
+the caller's clock.
 
 `profile` of this package records on all workers of the group at the same time, and creates one time
 line. It has aligned clocks, an arrow from each send to its receive, and a marked critical path of
 each pass.
 
-on_demand.py        loads all others at the first profile
+on_demand.py        loads the other modules at the first profile
 calls.py            the caller's half: names of calls, and the recordings for their events
 served.py           the callee's half: records a request, in all threads that work for it
 interceptor.py      the data that messages carry for both halves

@@ -212,7 +212,7 @@ _is_recording = False
 
 
 def recording_changed(is_open: bool) -> None:
-    """Profile this worker's calls from now on, or no more; called by graph/recordings.py."""
+    """Start or stop to profile this worker's calls; called by graph/recordings.py."""
     global _is_recording
     with _lock:
         _is_recording = is_open

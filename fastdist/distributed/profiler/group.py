@@ -74,7 +74,7 @@ class profile(KeyAverages):
             stack=with_stack,
             memory=profile_memory,
             modules=with_modules,
-            # Other workers may have devices that this one does not have.
+            # Other workers may have devices that this worker does not have.
             device=wanted is None or want_devices(set(wanted)),
         )
         self._seen: dict[Worker, Sighting] = {}

@@ -18,7 +18,8 @@ from .ranges_as_bytes import pack_ranges
 # The size of one answer with recorded ranges, which must fit in a message's header.
 PIECE_BYTES: Final = 256 << 10
 
-# Guards the fields below: the worker that profiles the group, the last one, and its unsent ranges.
+# Guards the fields below: the worker that profiles the group, the last worker that did, and the
+# ranges that were not sent to it yet.
 _lock = threading.Lock()
 _profiler: Worker | None = None
 _fetcher: Worker | None = None

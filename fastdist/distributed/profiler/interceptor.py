@@ -180,7 +180,7 @@ def _take_gradients(message: Message) -> None:
 
 
 def _offset_ns(sent_ns: int, theirs: tuple[int, ...]) -> int:
-    """Return the offset of this clock from the callee's.
+    """Return the offset of this worker's clock from the callee's clock.
 
     The callee's part of the call is assumed to be in the middle of the call's duration.
     """

@@ -65,8 +65,8 @@ def merge(
     clocks: Mapping[int, Clock],
     workers: Mapping[int, str],
 ) -> TimeLine:
-    """Return the time line of the workers' ranges, by worker id, on the clock to which `clocks`
-    map.
+    """Return the time line of all ranges; `clocks` convert each worker's times to one clock. All
+    arguments have worker ids as keys.
     """
     aligned = [
         known._replace(

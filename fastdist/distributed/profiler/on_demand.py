@@ -1,4 +1,4 @@
-"""Loads the rest of this package once a recording opens here or another worker profiles this one.
+"""Loads the rest of this package when a recording opens here, or for another worker's profile.
 
 Most workers never profile, and the other modules would take a tenth of the time of init_rpc.
 """

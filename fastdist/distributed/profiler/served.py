@@ -1,4 +1,4 @@
-"""The recording of one request: the work of its function, in all threads that do it."""
+"""The recording of one request: the work of its function, in all threads that take part."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 # A call sends an RRef of the module and the call's arguments, and receives its result. Both workers
 # record the graph of the call as for any remote call, so that a distributed backward pass goes
 # through it, and gradients stay with the parameters. Parameters, submodules and hooks of the module
-# are on the other worker. Methods that access them here raise errors that say so, since the base
-# class would report that there are none.
+# are on the other worker. Methods that access them here raise errors: the methods of the base class
+# would report that the module has no parameters, submodules or hooks.
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NO_INTERFACES = (
 class _RemoteModule(Module):
     """The base of RemoteModule; in PyTorch it also accepts a TorchScript interface.
 
-    Raises  NotImplementedError for such an interface; otherwise as RemoteModule
+    Raises  NotImplementedError for such an interface; the errors of RemoteModule
     """
 
     on: str | int
@@ -68,7 +68,7 @@ class _RemoteModule(Module):
     ) -> RemoteModule:
         """Return a RemoteModule for an existing module; remote_device names its worker and device.
 
-        Raises  ValueError if the module is on another worker; otherwise as RemoteModule
+        Raises  ValueError if the module is on another worker; the errors of RemoteModule
         """
         made = RemoteModule.__new__(RemoteModule)
         Module.__init__(made)
@@ -110,8 +110,8 @@ class _RemoteModule(Module):
         return self.module_rref, args, kwargs, self.device, self.is_device_map_set
 
     def remote_parameters(self, recurse: bool = True) -> list[rpc.RRef[Parameter]]:
-        """Return RRefs of the module's parameters, for a DistributedOptimizer; with recurse=False
-        only its direct ones.
+        """Return RRefs of the module's parameters, for a DistributedOptimizer; with recurse=False,
+        without the parameters of submodules.
         """
         owner = self.module_rref.owner()
         found: list[rpc.RRef[Parameter]] = rpc.rpc_sync(
@@ -148,7 +148,7 @@ class _RemoteModule(Module):
 class RemoteModule(_RemoteModule):
     """A module on another worker: it is constructed there as module_cls(*args, **kwargs).
 
-    remote_device is "worker1/cuda:0" or "rank:1/cpu"; without a device it means the CPU. Arguments
+    `remote_device` is "worker1/cuda:0" or "rank:1/cpu"; the default device is the CPU. Arguments
     are moved to the module's device. Results come back on the CPU, unless a device map maps the
     module's device to one of the caller. A RemoteModule that is sent by RPC refers to the same
     module.

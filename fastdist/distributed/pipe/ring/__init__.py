@@ -5,7 +5,7 @@ end.py          one end of a pair of rings
 bell_socket.py  the Unix socket that wakes a sleeping reader
 acceptor.py     accepts connections of callers, and reads their rings
 meeting.py      the handshake in which two processes set up a shared ring
-lane.py         a lane that uses a ring; watched.py: one that reports connection events
+lane.py         a lane that uses a ring; watched.py: the same with connection events
 spin_policy.py  decides whether to spin before sleeping
 
 Note [Rings]

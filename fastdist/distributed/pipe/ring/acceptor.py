@@ -48,7 +48,7 @@ class RingCaller:
             if self.end.bell.has_ended:
                 return False
             if not self.end.write(frames):
-                # Copied, because the sender may change the memory afterwards.
+                # The frames are copied, because the sender may change their memory afterwards.
                 self.end.write_in_pieces([bytes(frame) for frame in frames])
         return True
 
@@ -77,7 +77,7 @@ class RingAcceptor:
         self._listener: socket.socket | None = meeting.listen(path)
         self._listener_fd = self._listener.fileno()
         poller.register(self._listener_fd, select.POLLIN)
-        # By descriptor: connections whose handshake is not complete, and callers with a ring.
+        # Map a descriptor to a connection with an incomplete handshake, or to a caller with a ring.
         self._asking: dict[int, socket.socket] = {}
         self._callers: dict[int, RingCaller] = {}
         # Callers that ring no bell while this reader is awake; it checks their rings before it

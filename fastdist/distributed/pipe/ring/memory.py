@@ -72,7 +72,7 @@ class RingWriter:
     def write(self, frames: Sequence[Buffer]) -> bool:
         """Write a complete message; return False if it does not fit now.
 
-        Note    also False if the positions are inconsistent, for which `go_on` raises
+        Note    also False if the positions are inconsistent; `go_on` then raises
         """
         words, memory = self._words, self._memory
         at, read = self._at, words[_READ]
@@ -164,8 +164,8 @@ class RingWriter:
         with fence:
             pass
         if words[_READER_SLEEPS]:
-            # The end that clears the flag rings, for a reader that went to sleep again in the
-            # meantime.
+            # The writer clears the flag and then rings, so that it also wakes a reader that went to
+            # sleep again in the meantime.
             words[_READER_SLEEPS] = 0
             self._ring()
 

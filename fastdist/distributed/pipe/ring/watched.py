@@ -87,8 +87,8 @@ class WatchedRingLane(RingLane):
         return 0 if self._has_ended() else can_write
 
     def fileno(self) -> int:
-        """Return the descriptor of the bell, or of the ZeroMQ lane; -1 after the ring but before
-        that lane.
+        """Return the descriptor of the bell, or of the ZeroMQ lane; -1 if the ring has ended and
+        there is no ZeroMQ lane yet.
         """
         return -1 if self._lacks_lane() else super().fileno()
 

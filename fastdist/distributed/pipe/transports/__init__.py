@@ -7,8 +7,8 @@ inproc.py   within one process
 zeromq.py   the lanes and the listener that the transports share
 absent.py   PyTorch's transports that fastdist does not have, with the reasons
 
-They differ in their addresses and give the same guarantees: one test suite runs on all of them
-(tests/distributed/pipe/test_transport_contract.py).
+The transports differ in their addresses and give the same guarantees: one test suite runs on all of
+them (tests/distributed/pipe/test_transport_contract.py).
 """
 
 from __future__ import annotations

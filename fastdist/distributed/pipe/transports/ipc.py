@@ -25,7 +25,7 @@ class IpcTransport:
         return None if zmq.has("ipc") else "this libzmq has no ipc"
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Listen on a new socket file, which all transports that need one share."""
+        """Listen on a new socket file, unless another transport of this listener has created it."""
         if "ipc" in listener.addresses:
             return
         endpoint = ipc_endpoint(unique_name("rpc"))

@@ -24,7 +24,7 @@ class ShmTransport(IpcTransport):
     """Rings for lanes; ZeroMQ's ipc carries everything that rings cannot."""
 
     def why_not_viable(self) -> str | None:
-        """Return a reason if the system or libzmq does not support it; otherwise None."""
+        """Return a reason if the system or libzmq does not support this; otherwise None."""
         return meeting.why_not_viable() or super().why_not_viable()
 
     def bind(self, listener: Listener, host: str, security: object) -> None:

@@ -83,7 +83,7 @@ class ZmqLane:
             zmq.DEALER, f"lane to {peer} by {transport}", options=reach_options(unreachable_ms)
         )
         try:
-            # Before connect, because the first events would be lost.
+            # The monitor is created before `connect`, because it would miss the first events.
             self.pulse = Pulse() if watched else pulse
             self.monitor = None if self.pulse is None else SocketMonitor(self.socket)
             connect(self.socket, address, security, peer)
@@ -145,8 +145,7 @@ class ZmqLane:
             try:
                 return _receive(self.socket)
             except zmq.Again:
-                # Without a message, only the end of a connection, or a new connection, wakes the
-                # lane.
+                # If there is no message, the lane woke because a connection ended or was made.
                 if self._has_sent and _events(self.socket) & WRITABLE:
                     raise LaneInDoubt(f"the lane to {self.address} may have reconnected") from None
             self._sleep(READABLE, deadline)
@@ -360,12 +359,13 @@ class ZmqListener:
                 self._forget_routes()
             self._ranks[route] = rank
             self._count(route, rank, parts[0])
-        # As in _receive: frames that may contain tensors must be writable, and are not copied.
+        # Frames that may contain tensors must be writable, and are not copied: see _receive.
         return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
 
     def _forget_routes(self) -> None:
-        # The end of unauthenticated connections is not reported. One that still exists gets another
-        # query, and its caller sends the greeting again if necessary.
+        # The end of unauthenticated connections is not reported, so some of their routes may be
+        # forgotten too early. Such a connection gets another query, and its caller sends the
+        # greeting again if necessary.
         unproved = [route for route, rank in self._ranks.items() if rank is None]
         for route in unproved[: len(unproved) // 2]:
             del self._ranks[route]
@@ -418,8 +418,9 @@ def _send(socket: Socket, frames: Sequence[Buffer]) -> None:
 def _receive(socket: Socket) -> list[Buffer]:
     first = socket.recv(_NOBLOCK)
     frames: list[Any] = [first]
-    # A query to ZeroMQ costs as much as a receive. If the first frame is wrong about the number of
-    # frames, a lane reads the remaining ones as the peer's next answer, which is then invalid.
+    # RCVMORE is only queried if the first frame says that others follow, because a query costs as
+    # much as a receive. If the first frame is wrong, the lane reads the remaining frames as the
+    # peer's next answer, which is then invalid.
     if not is_alone(first):
         while socket.get(_RCVMORE):
             # The frame's memory belongs to this process and is writable, unlike that of a bytes
