@@ -224,7 +224,7 @@ class Future(Generic[T]):
             raise FutureError(_COMPLETED_TWICE)
 
     def try_complete(self, value: object = None, error: BaseException | None = None) -> bool:
-        """Complete with error if given, else with value; return False if it is complete already."""
+        """Complete with `error` if given, else with `value`; return False if already complete."""
         return self._complete(_VALUE, value) if error is None else self._complete(_ERROR, error)
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -81,7 +81,7 @@ class PassHere(Pass):
 
 
 class PassElsewhere(Pass):
-    """Batches made by a pool of workers; give_back gets the pool after the last batch.
+    """Batches made by a pool of workers; `give_back` gets the pool after the last batch.
 
     Raises  the errors of the sampler, or of a worker's dataset or collate_fn; the next call
             continues with the next batch. RuntimeError for a worker that died, also at each later

@@ -274,7 +274,7 @@ def _require_guarded_script(count: int) -> None:
 
 
 def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, reason: str) -> None:
-    """Raise TypeError with the name of the part that does not pickle, if there is one."""
+    """Raise TypeError with the name of the part that cannot be pickled, if there is one."""
     parts = {"dataset": fetcher.dataset, "collate_fn": fetcher.collate, "worker_init_fn": init}
     for name, part in parts.items():
         try:
@@ -293,7 +293,7 @@ def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, rea
 def _send_to_nobody(part: object) -> None:
     """Pickle a part as multiprocessing does when it starts a process.
 
-    Locks can only be pickled this way. Without it, shared memory would start a thread that serves
+    Locks can only be pickled this way. Otherwise, shared memory would start a thread that serves
     it.
     """
     set_spawning_popen(_Nobody())  # type: ignore[arg-type]

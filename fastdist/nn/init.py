@@ -49,7 +49,7 @@ __all__ = [
     "zeros_",
 ]
 
-# The gain of each nonlinearity: larger weights make up for how much it shrinks its inputs.
+# The gain of each nonlinearity: larger weights compensate for a function that shrinks its inputs.
 _GAINS = {
     "linear": 1.0,
     "conv1d": 1.0,

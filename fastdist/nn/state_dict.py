@@ -40,7 +40,7 @@ class StateDict(ModuleTree):
     _version: int = 1
 
     def get_extra_state(self) -> Any:
-        """Return extra state for the state dict; a subclass overrides it with set_extra_state."""
+        """Return extra state for the state dict; override it together with set_extra_state."""
         raise RuntimeError(f"{type(self).__name__}.get_extra_state() is not there to be called")
 
     def set_extra_state(self, state: Any) -> None:

@@ -25,7 +25,7 @@ def fused(text: str, *names: str) -> Callable[..., None]:
     target.
 
     The first name is target's. An operand is a Tensor of target's shape, dtype and device, a
-    number, or a Tensor of one element. text need not use all names. With grad mode on, the update
+    number, or a Tensor of one element. `text` need not use all names. With grad mode on, the update
     is recorded for autograd.
     """
     used = parse(text, names).used

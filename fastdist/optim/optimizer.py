@@ -98,7 +98,7 @@ class Optimizer(HasHooks):
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
-    # PyTorch's name for it, which optimisers that wrap another one call.
+    # PyTorch's name for with_hooks, which optimisers that wrap other optimisers call.
     profile_hook_step = staticmethod(with_hooks)
 
     def _patch_step_function(self) -> None:
@@ -279,7 +279,7 @@ class Optimizer(HasHooks):
     # The gradients given to step_with, while it runs.
     _given: Mapping[Tensor, Tensor] | None = None
 
-    # Whether it supports complex parameters, by updating real and imaginary parts separately.
+    # Whether complex parameters are supported, by updating real and imaginary parts separately.
     steps_complex = True
 
     # Set by GradScaler during a fused step: nonzero if the step must be skipped.

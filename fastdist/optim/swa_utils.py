@@ -194,7 +194,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 def _has_running_statistics(module: Any) -> bool:
-    # Group norm and others have no such method; instance norm has it, but PyTorch excludes it.
+    # Group norm and others lack reset_running_stats; PyTorch excludes instance norm, which has it.
     return (
         hasattr(module, "reset_running_stats")
         and hasattr(module, "momentum")

@@ -321,7 +321,7 @@ class CudaBackend:
             device.synchronize()
 
     def use(self, index: int) -> None:
-        """Make a device this thread's current one in CuPy, so that calls there need not switch."""
+        """Make a device this thread's current one in CuPy, so that calls on it need not switch."""
         device = self._device(index)
         with device_errors():
             device.use()

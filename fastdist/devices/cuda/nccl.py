@@ -19,7 +19,7 @@ from ..backend import backend_of
 from .library import raise_as_ours
 from .stream import CudaStream
 
-# ncclRedOp_t. CuPy's bindings pass these numbers on, even those for which they have no name.
+# ncclRedOp_t. CuPy's bindings pass these numbers on, even the numbers that they do not name.
 _OPS: Final = {"sum": 0, "product": 1, "max": 2, "min": 3, "avg": 4}
 # ncclDataType_t, for the names of NumPy's and ml_dtypes' dtypes.
 _TYPES: Final = {

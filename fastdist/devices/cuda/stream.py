@@ -64,7 +64,7 @@ class CudaEvent:
             return bytes(cupy().cuda.runtime.ipcGetEventHandle(self.native.ptr))
 
     def elapsed_ms(self, end: CudaEvent) -> float:
-        """Return the milliseconds from this event to another; both are timed and have passed."""
+        """Return milliseconds from this event to another; both must be timed and have passed."""
         with device_errors():
             return float(cupy().cuda.get_elapsed_time(self.native, end.native))
 
@@ -145,7 +145,7 @@ class CudaStream:
 
     @property
     def stream_id(self) -> int:
-        """The number that identifies the stream among those of its GPU."""
+        """The number that identifies the stream among the streams of its GPU."""
         return int(self.native.ptr)
 
     @property
@@ -208,7 +208,7 @@ class CudaStream:
             self.wait_stream(stream)
 
     def use(self) -> None:
-        """Make it this thread's current stream until another one is chosen."""
+        """Make this stream the thread's current stream until another stream is chosen."""
         with self.native_device:
             self.native.use()
 
@@ -255,7 +255,7 @@ class CudaStream:
             self.native.synchronize()
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
-        """Call function on a Python thread after the work queued so far, even if that failed."""
+        """Call function on a Python thread after the work queued so far, even after an error."""
         self._calls.put(self, function)
 
     def stop(self) -> None:
