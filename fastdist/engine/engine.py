@@ -100,8 +100,8 @@ class Engine:
         """Run one queued Node for its pass. Record an error in the pass, and wake the owner when
         the pass is done.
 
-        CPU Nodes that become ready are pushed to cpu_queue, which is the caller's. Without it they
-        go to the queue of their pass, which may differ from the pass that the caller waits for.
+        CPU Nodes that become ready are pushed to cpu_queue, which is the caller's. Without it the
+        Nodes go to the queue of their pass, which may differ from the pass that the caller awaits.
         `awake` is the queue that this thread serves: its owner needs no wake-up.
         """
         task = item.graph_task
@@ -170,7 +170,7 @@ class Engine:
     ) -> None:
         """Run a Node. Then run each Node that it made ready and that this thread would take next
         from its queue; on one stream that is most of a pass. These Nodes are neither queued nor
-        counted: the first one stands for all of them.
+        counted: only the first Node is counted.
         """
         mine = current_device_queue()
         onward = self._evaluate(task, *item.taken(), queue, here, mine)

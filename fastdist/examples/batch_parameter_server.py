@@ -56,8 +56,8 @@ class Server:
 
     @rpc.functions.async_execution
     def update(self, trainer: str, loss: float, gradients: Tensors) -> Future[Tensors]:
-        """Take a trainer's gradients; return a Future of the updated parameters, set by the last
-        one.
+        """Take a trainer's gradients; return a Future of the updated parameters, which the last
+        trainer completes.
         """
         with self._lock:
             answer = self._updated

@@ -162,15 +162,16 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of func in forward mode, laid out as by jacrev.
+    """Return a function that computes the Jacobian of func in forward mode, in jacrev's layout.
 
-    Raises  RuntimeError if argnums is out of range, ValueError for integers
+    Raises  RuntimeError if argnums is out of range, ValueError for an integer argument
 
     Args:
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
-        randomness: "error", "same" or "different" random numbers in the columns, a batch of vmap.
+        randomness: "error", "same" or "different" random numbers in the columns, which are computed
+            as one batch of vmap.
 
     Example:
         >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))

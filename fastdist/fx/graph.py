@@ -171,8 +171,8 @@ class Graph:
 
         Args:
             g: The other graph.
-            val_map: Maps its Nodes to Nodes of this graph; the copies are added. Steps in it are
-                not copied.
+            val_map: Maps Nodes of g to Nodes of this graph. Steps in it are not copied; the copies
+                of other steps are added to it.
             return_output_node: Whether to return the other graph's step "output" too.
         """
         for node in g.nodes:

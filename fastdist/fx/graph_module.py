@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 
 class GraphModule(Module):
     """A Module whose `forward` is generated from a Graph. `code` is its text. After a change of
-    `graph`, `recompile()` generates it again.
+    `graph`, `recompile()` generates `forward` again.
 
     Args:
         root: The module whose submodules, parameters and buffers the graph uses; or a dict of

@@ -69,7 +69,7 @@ def run(
 
     Args:
         client: A `distributed.Client`.
-        train: A function that pickles.
+        train: A function that can be pickled.
         workers: How many workers, or the names or addresses of the workers to use; the whole
             cluster by default.
         *args: Arguments of train, such as a config.
@@ -328,7 +328,7 @@ class _DaskEngine:
         except distributed.KilledWorker as error:
             return Outcome(failure=f"{where} was lost: {error}", is_lost=True)
         except Exception as error:
-            # The task was cancelled, or its function, arguments or result did not pickle.
+            # The task was cancelled, or its function, arguments or result cannot be pickled.
             return Outcome(failure=f"{type(error).__name__}: {error}", error=error)
         return outcome
 

@@ -288,7 +288,7 @@ class _Supervision:
 
 
 def _first(failures: dict[int, Outcome]) -> tuple[int, Outcome]:
-    """Return the failure that caused the others, which may only have lost their connection."""
+    """Return the failure that caused the other failures, which may only be lost connections."""
     causes = [rank for rank in failures if not isinstance(failures[rank].error, ConnectionError)]
     rank = (causes or list(failures))[0]
     return rank, failures[rank]

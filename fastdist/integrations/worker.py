@@ -68,7 +68,7 @@ class Life:
 class Outcome:
     """The end of a life: a value, or a traceback as text and the exception.
 
-    `error` is None if the exception does not pickle. With `is_lost` the process has ended or
+    `error` is None if the exception cannot be pickled. With `is_lost` the process has ended or
     cannot be reached, and `failure` says how this was detected.
     """
 

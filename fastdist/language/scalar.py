@@ -32,7 +32,7 @@ CONDITIONS: Final = frozenset({"condition", "mask"})
 
 
 class Primitive(NamedTuple):
-    """A function of scalars that the language defines; its name is also that of an op."""
+    """A function of scalars that the language defines; its name is also the name of an op."""
 
     name: str
     arity: int
@@ -204,7 +204,7 @@ class Body:
 
 
 def parse(text: str, names: Sequence[str]) -> Body:
-    """Parse text into a body over the inputs names.
+    """Parse text into a body over the inputs `names`.
 
     Raises  ScalarSyntaxError with the invalid word and its column
     """

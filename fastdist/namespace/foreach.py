@@ -191,7 +191,7 @@ def _lerp_together(name: str, tensors: Tensors, ends: Tensors, weight: Any) -> A
 
 
 def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Any:
-    """Copy each tensor of src to that of self; dtypes may differ."""
+    """Copy each tensor of src to the corresponding tensor of self; dtypes may differ."""
     _require_tensors(self, src)
     if launch("copy", [self, src], [1] * len(self)):
         return self

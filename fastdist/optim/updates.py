@@ -30,10 +30,10 @@ def run_program(
 ) -> None:
     """Run a program for each of several parameters.
 
-    columns has, for each array of the program, a list of Tensors, one per parameter. numbers has a
-    row for each parameter, of numbers or Tensors of one element. A row that all parameters share
-    may have Tensors with one element per parameter: see Note [Numbers on a device]. If `skip`, a
-    Tensor of one element, is not 0, nothing changes.
+    `columns` has, for each array of the program, a list of Tensors, one per parameter. `numbers`
+    has a row for each parameter, of numbers or Tensors of one element. A row that all parameters
+    share may have Tensors with one element per parameter: see Note [Numbers on a device]. If
+    `skip`, a Tensor of one element, is not 0, nothing changes.
 
     Contiguous parameters of one dtype and device share one launch. With grad mode on, each line is
     recorded for autograd.

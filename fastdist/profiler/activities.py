@@ -12,7 +12,7 @@ from ..devices.gpus import device_count
 
 class ProfilerActivity(enum.Enum):
     """The kinds of work to record. PrivateUse1 means devices other than the CPU and
-    CUDA, as `sim`.
+    CUDA, such as `sim`.
     """
 
     CPU = 0

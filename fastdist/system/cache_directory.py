@@ -5,7 +5,7 @@ in site-packages, where a leftover would shadow an editable install. Its files c
 time. If it is not writable, or other users could have written to it, each process compiles again.
 
 `FASTDIST_SHIPPED_CACHE_DIR` sets a second directory, from which compiled kernels are only read:
-those of a container image. `fastdist info --warm --into` creates such a directory.
+the kernels of a container image. `fastdist info --warm --into` creates such a directory.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _find_shipped(name: str) -> tuple[str | None, str]:
 
 
 def why_no_cache() -> str:
-    """Return the reason why the cache directory cannot be trusted; "" if it can, or is missing."""
+    """Return why the cache directory cannot be trusted; "" if it can be trusted or is missing."""
     return _find("")[1]
 
 

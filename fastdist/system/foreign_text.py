@@ -1,6 +1,6 @@
 """Escapes text from other processes before it is logged or printed."""
 
-# Otherwise a line end in a name, or in an error message, could forge lines of the log, and an
+# Unescaped, a line end in a name, or in an error message, could forge lines of the log, and an
 # escape sequence could change the display of a terminal.
 
 from __future__ import annotations

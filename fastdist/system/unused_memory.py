@@ -34,7 +34,7 @@ def release_unused_memory() -> None:
 
 
 def _forget_compiled_annotations() -> None:
-    """Replace the compiled annotations of fastdist's NamedTuples by texts, as in other classes."""
+    """Replace compiled annotations of fastdist's NamedTuples by strings, as in other classes."""
     for one in tuple.__subclasses__():
         if one.__module__.startswith(_PACKAGE):
             texts = getattr(one, "__annotations__", {})
