@@ -98,7 +98,7 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
-        # Both are 0-d float32 tensors, created with the first loss.
+        # Two 0-d float32 tensors, created with the first loss.
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
         self._progress: WeakKeyDictionary[Any, _Progress] = WeakKeyDictionary()

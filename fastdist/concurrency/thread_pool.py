@@ -195,8 +195,8 @@ class ThreadPool:
             return self._limit
 
     def lose_lead(self, leader: threading.Thread, works_led: int | None = None) -> None:
-        """Take the lead from a busy leader. If `works_led` is given, do so only if the leader is
-        still busy with the work of that number.
+        """Take the lead from a busy leader. With `works_led`, take it only from a leader that
+        is still busy with the work of that number.
         """
         with self._lock:
             if self._leader is not leader or not self._leader_is_busy:
@@ -231,7 +231,7 @@ class ThreadPool:
         return works_led, waits or leads, LOOK_EVERY_S if often else LAZY_LOOK_EVERY_S
 
     def num_stuck(self) -> int:
-        """Return the number of slots if waiting work holds all of them, or did so a moment ago;
+        """Return the number of slots if waiting work holds all of them, or held them a moment ago;
         otherwise 0.
         """
         with self._lock:

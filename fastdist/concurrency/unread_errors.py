@@ -94,8 +94,8 @@ class _Entry:
 class UnreadTogether:
     """The errors of collected Futures: one warning lists all unread ones.
 
-    It is logged when the last of these Futures is dropped, because each Unread references this
-    object.
+    The warning is logged when the last of these Futures is dropped, because each Unread
+    references this object.
 
     Thread  any
     """

@@ -107,7 +107,7 @@ class Worker:
 
     def end(self) -> None:
         """Close the pipes, so that the process ends; `join` waits for it."""
-        # This ends a worker that waits for requests, and one that waits until its answer is read.
+        # Ends a worker that waits for requests, and a worker that waits until its answer is read.
         self.requests.close()
         self.answers.close()
 

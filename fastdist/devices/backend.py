@@ -207,8 +207,8 @@ class Backend(Protocol):
     ) -> Callable[..., Any]:
         """Return a function of raw arrays that runs a kernel and returns its results as new arrays.
 
-        It returns one array or several. Unless of_any_layout is set, all calls must have arrays of
-        the same layouts.
+        The function returns one array or several. Unless of_any_layout is set, all calls must have
+        arrays of the same layouts.
         """
 
     def add_into(self, accumulator: Any, array: Any) -> None:
@@ -223,7 +223,7 @@ class Backend(Protocol):
     def record_stream(self, array: Any, stream: Stream) -> None:
         """Delay the reuse of array's memory after it is freed.
 
-        It waits for the work that stream has queued by then.
+        The reuse waits for the work that `stream` has queued when the memory is freed.
         """
 
     def synchronize(self, index: int | None = None) -> None:

@@ -122,8 +122,8 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
 
     Each call of the returned function runs func again.
 
-    Raises  RuntimeError from the returned function if the number of tangents differs from that of
-            primals
+    Raises  RuntimeError from the returned function if the numbers of tangents and primals
+            differ
     """
 
     def pushed(*tangents: Any) -> Any:

@@ -70,7 +70,7 @@ def grad(
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the gradient of func with respect to the arguments argnums.
 
-    func returns a single number. With has_aux it returns (number, aux), and the new function
+    `func` returns a single number. With has_aux it returns (number, aux), and the new function
     returns (gradient, aux).
 
     Args:

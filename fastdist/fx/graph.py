@@ -85,7 +85,7 @@ class Graph:
         return next(node for node in walk(self._root, backward=True) if node.op == "output")
 
     def find_nodes(self, *, op: str, target: Target = None, sort: bool = True) -> Iterable[Node]:
-        """Return the steps with an op; for calls, only those with a target."""
+        """Return the steps with an op; for calls, only steps with the given target."""
         chosen = [node for node in self.nodes if node.op == op]
         if target is None:
             return chosen

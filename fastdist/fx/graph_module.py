@@ -220,7 +220,7 @@ def _restored(base: Any, name: str, state: dict[str, Any], code: str, tracer_cls
 
 
 def _copy_attr(source: Any, target: Any, path: str) -> None:
-    """Set target's attribute at a path to source's, so that both share it."""
+    """Set the attribute at a path of `target` to the one of `source`, so that both share it."""
     *above, last = path.split(".")
     for part in above:
         found = getattr(source, part)

@@ -29,7 +29,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 
 def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each element x by callable(x, y), with y from other at the same index; this is slow.
+    """Replace each element x by callable(x, y), with y of `other` at the same index; this is slow.
 
     Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
             not on the CPU, or if callable does not return a number

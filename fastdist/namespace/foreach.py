@@ -88,8 +88,8 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
 
 
 def _launched(name: str, columns: Sequence[Tensors], numbers: Any = 1) -> Any:
-    """Compute a kind of op for all tensors in one launch, in place if name ends with _. Return the
-    results, or None if no launch can do that. `numbers` may be one number for all tensors.
+    """Compute a kind of op for all tensors in one launch, in place if `name` ends with _. Return
+    the results, or None if no launch can do that. `numbers` may be one number for all tensors.
     """
     if not isinstance(numbers, Sequence):
         numbers = [numbers] * len(columns[0])

@@ -42,8 +42,8 @@ class _Seam(Function):
 class BackwardWatch:
     """One call of a module that has backward hooks.
 
-    It calls the hooks `pre` with (module, grad_output) and `full` with (module, grad_input,
-    grad_output).
+    The object calls the hooks `pre` with (module, grad_output), and `full` with (module,
+    grad_input, grad_output).
 
     Thread  created by the call; used by the thread that runs the backward pass
     """

@@ -91,7 +91,7 @@ Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the factor that keeps the standard deviation constant through a nonlinearity.
 
-    param is the negative slope of leaky_relu.
+    `param` is the negative slope of leaky_relu.
 
     Raises  ValueError for an unknown nonlinearity
     """

@@ -121,7 +121,7 @@ class ModuleTree:
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Register a tensor that moves with the module but is not a parameter.
 
-        It is part of the state_dict if persistent is set.
+        The tensor is part of the state_dict if `persistent` is set.
 
         Raises  KeyError for a name that exists or has a dot, TypeError if tensor is not a Tensor
         """

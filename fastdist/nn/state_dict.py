@@ -217,7 +217,7 @@ class StateDict(ModuleTree):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load this module's entries, without those of its children.
+        """Load this module's entries, without its children's entries.
 
         A class overrides it to read formats of older versions (local_metadata's "version").
         """

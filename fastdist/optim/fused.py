@@ -96,7 +96,7 @@ def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
 def direction(*, maximize: bool, weight_decay: Any) -> str:
     """Return the expression of the effective gradient in a step, as text.
 
-    It is -g to maximize, else g; plus `decay * p` if there is weight decay.
+    The expression is -g to maximize, else g; plus `decay * p` if there is weight decay.
     """
     g = "-g" if maximize else "g"
     return f"({g} + decay * p)" if weight_decay else f"({g})"

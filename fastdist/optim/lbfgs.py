@@ -24,7 +24,7 @@ class LBFGS(Optimizer):
     Raises  ValueError for a negative rate or several groups; RuntimeError for an unknown line
             search
     Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 7.4, 3.5 and 3.6; the
-            bounds are those of Mark Schmidt's minFunc, as in PyTorch
+            bounds are taken from Mark Schmidt's minFunc, as in PyTorch
     Note    a step calls its closure at most max_eval times. All parameters are flattened into one
             real vector (a complex number counts as two), so they must be on one device
     """

@@ -49,9 +49,9 @@ required = _RequiredParameter()
 class Optimizer(HasHooks):
     """Base of optimisers, which update parameters from their gradients.
 
-    It takes an iterable of parameters, of (name, parameter) pairs, or of dicts with "params" and
-    options of that group. A subclass implements `update(group, parameter, gradient)`, or `step` as
-    in PyTorch.
+    An optimiser takes an iterable of parameters, of (name, parameter) pairs, or of dicts with
+    "params" and options of that group. A subclass implements `update(group, parameter, gradient)`,
+    or `step` as in PyTorch.
 
     Thread  any; step_with waits for steps of other threads
 
@@ -203,7 +203,7 @@ class Optimizer(HasHooks):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update each parameter that has a gradient; return the result of closure.
 
-        closure is called first, with grad mode on.
+        `closure` is called first, with grad mode on.
 
         Note    after a step that raises (no memory, Ctrl-C) only some parameters may be updated,
                 or a parameter only in part, and a count may include the failed step.
@@ -257,7 +257,7 @@ class Optimizer(HasHooks):
         """Do a step with these gradients instead of `.grad`, which does not change.
 
         Parameters without an entry do not change. This serves gradients that are not in `.grad`,
-        such as those of distributed autograd: several contexts can update one parameter without
+        such as gradients of distributed autograd: several contexts can update one parameter without
         sharing its `.grad`.
 
         Thread  any; one step at a time
@@ -306,7 +306,7 @@ class Optimizer(HasHooks):
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         """Update parameters of a group, one by one or in one launch.
 
-        It is called with grad mode off, unless the optimiser is differentiable.
+        Called with grad mode off, unless the optimiser is differentiable.
         """
         for parameter, gradient in zip(parameters, gradients, strict=True):
             self.update(group, parameter, gradient)

@@ -55,7 +55,7 @@ def get_swa_avg_fn() -> Average:
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
     """Return a function for AveragedModel's multi_avg_fn.
 
-    It updates lists of Tensors to their exponential moving averages in place.
+    The function updates lists of Tensors to their exponential moving averages in place.
     """
     _require_decay(decay)
 

@@ -75,7 +75,7 @@ def as_real(tensor: Tensor) -> Tensor:
 
 
 def alike_in_parts(like: Tensor, value: float) -> Tensor:
-    """Return a Tensor like `like` filled with value; in complex numbers, in both parts."""
+    """Return a Tensor like `like` filled with `value`; in complex numbers, in both parts."""
     number = complex(value, value) if like._layout.dtype.is_complex else value
     return full_like(like, number).detach()
 

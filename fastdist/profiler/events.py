@@ -25,7 +25,7 @@ _NO_SEPARATORS: Final = str.maketrans(" ;\t\n", "____")
 class FunctionEventAvg(Formatted):
     """The sum of all events with one name, or of such averages; times are in microseconds.
 
-    Note    fields that cannot be summed, such as `stack`, are those of the first event
+    Note    fields that cannot be summed, such as `stack`, are taken from the first event
     """
 
     def __init__(self, key: str = "", events: Sequence[Any] = ()) -> None:

@@ -251,7 +251,7 @@ def drops_below(p: float) -> tuple[int, float]:
 
 
 def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.ndarray:
-    """Return the four words of block first + element, for each of elements.
+    """Return the four words of block `first` + element, for each of `elements`.
 
     Shape   (n,) -> (4, n)
     """

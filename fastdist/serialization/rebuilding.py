@@ -1,6 +1,6 @@
 """The functions that a file calls to make tensors from its storages; they check all arguments.
 
-Their parameters are those that PyTorch writes.
+Their parameters are the arguments that PyTorch writes.
 """
 
 from __future__ import annotations

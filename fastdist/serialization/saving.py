@@ -48,8 +48,8 @@ def save(
 ) -> None:
     """Write obj (a tensor, a state dict, anything that can be pickled) in PyTorch's format.
 
-    f is a path or a file object with write(). An old file at a path is replaced only after the new
-    one is completely on the disk; its permissions, and links to it, are kept. Tensors that share
+    `f` is a path or a file object with write(). An old file at a path is replaced only after the
+    new file is completely on the disk; permissions, and links to it, are kept. Tensors that share
     memory still share it after loading. `torch.load` and `fastdist.load` can read the file. With
     _use_new_zipfile_serialization=False, save writes the format before 1.6, which has no checksums.
 

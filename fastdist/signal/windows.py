@@ -276,7 +276,7 @@ class OnDevice:
         return arange(count, dtype=float64, device=self._device)
 
     def full(self, count: int, value: float) -> Any:
-        """Return count copies of a value."""
+        """Return `count` copies of a value."""
         return full((count,), value, dtype=float64, device=self._device)
 
     def maximum(self, x: Any, least: float) -> Any:

@@ -194,7 +194,7 @@ def _run(name: str, path: str, source: str) -> ModuleType:
 class _Loader:
     """Runs source code from memory. The file is for users and debuggers, and is never read back.
 
-    It has no base class, because importlib.abc loads tempfile, shutil, bz2 and lzma: 0.8 MB.
+    There is no base class, because importlib.abc loads tempfile, shutil, bz2 and lzma: 0.8 MB.
     """
 
     def __init__(self, source: str, path: str) -> None:

@@ -91,7 +91,7 @@ def nccl_errors(what: str) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        # CuPy 14 has no text for NCCL's newer codes, such as that of a remote error.
+        # CuPy 14 has no text for NCCL's newer codes, such as the code of a remote error.
         _raise(what, error.args[0], f"code {error.args[0]}", error)
     except RuntimeError as error:
         if type(error).__name__ != "NcclError":

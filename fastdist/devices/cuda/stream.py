@@ -298,7 +298,7 @@ class ExternalStream(CudaStream):
 class _HostCalls:
     """The thread that calls a stream's host functions; it starts with the first one."""
 
-    # It does not use CUDA's host functions: they run on a driver thread. Waiting there for the
+    # CUDA's host functions are not used: they run on a driver thread. Waiting there for the
     # interpreter lock, which a caller of the driver may hold, can deadlock.
 
     def __init__(self, name: str) -> None:

@@ -202,7 +202,7 @@ class BlockMask:
     def sparsity(self) -> float:
         """Return the percentage of positions that no block covers.
 
-        It is negative if blocks extend beyond the sequences.
+        The percentage is negative if blocks extend beyond the sequences.
         """
         read = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - read / self.numel())

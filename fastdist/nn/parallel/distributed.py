@@ -26,7 +26,7 @@ class DistributedDataParallel(Module):
     backward still computes other gradients.
 
     Args:
-        module: The model; its parameters and buffers become those of rank 0.
+        module: The model; its parameters and buffers get the values of rank 0.
         device_ids: None, or a list with the one GPU of this process.
         output_device: Where outputs go; device_ids[0] by default.
         dim: The axis along which inputs would be split over several devices; has no effect here.
