@@ -296,8 +296,8 @@ def _many(value: Any, what: str, function: str = "") -> tuple[tuple[Tensor, ...]
 
 
 def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
-    """Return tensors at which a pass can stop: views of the given ones, or detached ones without
-    create_graph.
+    """Return tensors at which a pass can stop: views of the given tensors, or without
+    create_graph detached tensors.
     """
     if create_graph:
         return tuple(

@@ -11,7 +11,7 @@ _logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.001
 _LOOKS_BEFORE_SLEEP: Final = 3
-# Seconds until the next check after a failed one.
+# Seconds until the next check after a failed check.
 _AFTER_FAILURE_S: Final = 0.5
 
 

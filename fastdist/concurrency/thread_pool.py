@@ -125,7 +125,7 @@ class ThreadPool:
         self._running_counted = 0
         self._num_lent = self._num_kept = 0
         # Called with the number of slots when waiting work holds every slot and other work needs
-        # one; it is not called again before a wait ends. Must be short.
+        # a slot; not called again before a wait ends. Must be short.
         self.when_stuck: Callable[[int], object] = _ignore
         self._has_told_stuck = False
         self._stuck_until = -math.inf
@@ -436,7 +436,7 @@ def take_slot_back(how: Waiting) -> None:
 
 
 def hand_on_lead() -> None:
-    """If this thread is a leader, give the lead to another thread: this one is about to block."""
+    """If this thread is a leader, give the lead to another thread, before this thread blocks."""
     pool = _current.pool
     if pool is not None:
         pool.lose_lead(threading.current_thread())

@@ -1,6 +1,6 @@
 """The iterators of a DataLoader, which can continue after a sample that raised an error.
 
-They are not generators, because a generator ends with the first exception that leaves it.
+The iterators are not generators, because a generator ends with the first exception that leaves it.
 """
 
 from __future__ import annotations

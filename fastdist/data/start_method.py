@@ -119,7 +119,7 @@ def why_not_fork() -> str | None:
 
 
 def _count_others() -> int:
-    """Return the number of other threads that the system lists, after waiting for ending ones."""
+    """Return the number of other threads in the system's list, after waiting for ending threads."""
     now = time.monotonic()
     asleep_until, latest = now + _PATIENCE_S, now + _MOST_PATIENCE_S
     while states := _states_of_others():

@@ -199,8 +199,8 @@ class Engine:
         """Run one Node: hooks, captures and the Node, and pass its results on.
 
         `here` is the current stream of the calling thread. Of the Nodes that become
-        ready on that stream and belong to the queue `mine`, it returns the one that runs first, and
-        does not queue it.
+        ready on that stream and belong to the queue `mine`, the Node that runs first is returned
+        and not queued.
         """
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
@@ -379,7 +379,7 @@ def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
 def _arrive(
     task: GraphTask, edge: Any, node: Node, g: Tensor | None, fresh: bool
 ) -> InputBuffer | None:
-    """Add one gradient of a Node's outputs; return all of them if it was the last, else None."""
+    """Add one gradient of a Node's outputs; return all gradients if it was the last, else None."""
     dependencies, waiting = task.dependencies, task.not_ready
     with task.lock:
         left = dependencies[node] - 1

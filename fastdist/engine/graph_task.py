@@ -151,7 +151,7 @@ class GraphTask:
             try:
                 tls.inline_pass, running.graph_task, running.depth = None, self, self.depth
                 set_grad_mode(self.create_graph)
-                # A callback may add another one.
+                # A callback may add another callback.
                 for callback in self.final_callbacks:
                     callback()
             finally:

@@ -34,7 +34,7 @@ Tensors = list[Tensor]
 
 
 def make_model() -> nn.Sequential:
-    """Return a model that reads digits. Each trainer has one, and loads new weights into it."""
+    """Return a model that reads digits. Each trainer has its own, and loads new weights into it."""
     layers = nn.Sequential(nn.Linear(PIXELS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
     return layers.double()
 

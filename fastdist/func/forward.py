@@ -170,8 +170,7 @@ def jacfwd(
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
-        randomness: "error", "same" or "different" random numbers in the columns, which are computed
-            as one batch of vmap.
+        randomness: "error", "same" or "different" random numbers in the columns (one vmap batch).
 
     Example:
         >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))

@@ -326,7 +326,7 @@ def _rows(y: Any, xs: list[Any], chunk_size: int | None) -> list[Any]:
 
 
 def _cotangent(given: Any, y: Any, depth: int) -> Any:
-    """Return the cotangent of the batched result y: the given one, or ones."""
+    """Return the cotangent of the batched result y: the given cotangent, or a tensor of ones."""
     if given is None:
         return ones_like(y) if depth else None
     return base_of(given, depth)

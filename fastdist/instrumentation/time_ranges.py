@@ -231,7 +231,7 @@ def range_of_op(
 
 
 class TimeRanges:
-    """The object to which ranges are added. There is one; `on` is True while a Recording is open.
+    """The only object to which ranges are added; `on` is True while a Recording is open.
 
     `node_id` is this process's worker id while it is in a group. `wanted` is the union of the
     fields that recordings request. `is_full` says whether any field or the start of blocks is

@@ -111,7 +111,7 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
     """Joins the workers of a Dask cluster to an RPC group, so that any task may make RPC calls.
 
     Worker K is named "workerK". Workers beyond world_size wait. If a worker is lost, a waiting
-    worker or one that starts later takes its rank, and the hooks of `dist.on_restart` run.
+    worker or a worker that starts later takes its rank, and the hooks of `dist.on_restart` run.
     Unregistering the plugin shuts RPC down.
 
     Args:

@@ -22,7 +22,7 @@ from ..tensor.tensor import Tensor, from_array
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element x by callable(x), one after another; this is slow.
 
-    Raises  RuntimeError for a tensor that requires grad; TypeError for one that is not on the CPU,
+    Raises  RuntimeError for a tensor that requires grad; TypeError if it is not on the CPU,
             or if callable does not return a number
     """
     return _written(self, "apply_", (), callable)

@@ -281,8 +281,8 @@ def fake_quantize_per_tensor_affine(
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """Return input rounded as by fake_quantize_per_tensor_affine, with a scale and a zero point per
-    index of axis.
+    """Return input rounded like fake_quantize_per_tensor_affine does, with a scale and a zero point
+    for each index of axis.
     """
     shape = [1] * input.dim()
     shape[axis] = -1

@@ -1,6 +1,7 @@
 """Hooks on all modules, which run at every call or at every registration of a member.
 
-They are for debugging and profiling. Names and arguments are as in PyTorch's nn/modules/module.py.
+The hooks are for debugging and profiling. PyTorch's nn/modules/module.py has the same names and
+arguments.
 """
 
 from __future__ import annotations

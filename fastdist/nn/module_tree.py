@@ -242,7 +242,7 @@ class ModuleTree:
     def get_submodule(self, target: str) -> Child:
         """Return the module at a dotted path; "" is this module.
 
-        Raises  AttributeError that names the first missing attribute, or one that is not a Module
+        Raises  AttributeError that names the first attribute that is missing or not a Module
         """
         module: Child = self
         for name in target.split(".") if target else ():

@@ -94,7 +94,7 @@ def _in_turns(count: int, propose: Propose) -> Array:
 
 
 def _representable(like: Tensor, a: float, b: float) -> tuple[float, float]:
-    """Return the smallest and largest value in [a, b] of the dtype of `like`; else a and b."""
+    """Return the extreme values of `like`'s dtype in [a, b]; a and b if there are none."""
     dtype = like.dtype
     if not dtype.is_floating_point:
         return a, b

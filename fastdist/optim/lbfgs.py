@@ -68,7 +68,7 @@ class LBFGS(Optimizer):
                 f"only 'strong_wolfe' is supported, not {short_repr(group['line_search_fn'])}; "
                 "or None"
             )
-        # The state of all parameters is stored under the first one, so that load_state_dict
+        # The first parameter's entry has the state of all parameters, so that load_state_dict
         # converts it to that parameter's dtype and device.
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)

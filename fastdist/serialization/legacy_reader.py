@@ -66,7 +66,7 @@ class LegacyRecords(Records):
         return self._stream.at
 
     def load(self, saved_id: Any) -> Any:
-        """Return the storage, or a part of one, for a persistent id. Some files store modules with
+        """Return the storage, or a part of it, for a persistent id. Some files store modules with
         their source code: for such an id, return the module's class.
 
         Raises  UnpicklingError or RuntimeError for an invalid id or a damaged file

@@ -45,7 +45,7 @@ def is_tar(head: bytes) -> bool:
 class TarRecords(Records):
     """The tensors and storages of one file in this format; `pickled` is the pickle of the value.
 
-    Raises  UnpicklingError or RuntimeError for another kind of archive, or a damaged one
+    Raises  UnpicklingError or RuntimeError for another kind of archive, or a damaged archive
     """
 
     def __init__(self, file: Any, restore: Any) -> None:

@@ -5,7 +5,7 @@
 # lock without the thread that holds it, so its own import of that module waits forever. Kernels are
 # imported at first use, by any thread. So a fork checks for such imports and waits until they end.
 # Imports of other packages are ignored, because a program may run for any length of time inside of
-# one.
+# such an import.
 
 from __future__ import annotations
 

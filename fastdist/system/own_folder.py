@@ -6,7 +6,7 @@
 # If others may write to it, it must be sticky like /tmp, so that they cannot remove files of other
 # users. The last folder must belong to this user, and must not be writable by others, sticky or
 # not. Symbolic links are followed one by one, because each has an owner and leads to further
-# folders. Missing folders are created for this user only. If another user creates one first, it is
+# folders. Missing folders are created for this user only. If another user creates it first, it is
 # refused. A group counts as other users, unless it is the user's private group, as where the umask
 # is 002.
 

@@ -421,7 +421,7 @@ class TensorMethods:
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
         """Replace each element x by callable(x), one after another; this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad; TypeError for one that is not on the CPU,
+        Raises  RuntimeError for a tensor that requires grad; TypeError if it is not on the CPU,
                 or if callable does not return a number
         """
     def arccos(self, *, out: Tensor | None = None) -> Tensor:

@@ -289,7 +289,7 @@ class CudaBackend:
         if found is None:
             with device:
                 native = cupy().cuda.Stream(non_blocking=True)
-            # If two threads get here at the same time, both use the first one's stream.
+            # If two threads get here at the same time, both use the first thread's stream.
             made = self._stream_of(device.id, native, "copies")
             found = self._copy_streams.setdefault(device.id, made)
         return found

@@ -168,7 +168,7 @@ class CudaStream:
     @property
     def native_device(self) -> Any:
         """CuPy's device object, to be entered only once."""
-        # A new object each time: it stores the previous device, and several threads may enter one.
+        # A new object each time: it stores the previous device, so threads must not share it.
         return cupy().cuda.Device(self.index)
 
     @property
@@ -296,7 +296,7 @@ class ExternalStream(CudaStream):
 
 
 class _HostCalls:
-    """The thread that calls a stream's host functions; it starts with the first one."""
+    """The thread that calls a stream's host functions; it starts with the first function."""
 
     # CUDA's host functions are not used: they run on a driver thread. Waiting there for the
     # interpreter lock, which a caller of the driver may hold, can deadlock.
@@ -315,7 +315,7 @@ class _HostCalls:
                 thread = threading.Thread(
                     target=_call_host_functions, args=(calls,), name=self._name, daemon=True
                 )
-                # Started first: if no thread can be started, later calls must not rely on this one.
+                # Started before it is stored: if no thread can start, later calls must try again.
                 thread.start()
                 self._calls, self._thread = calls, thread
             self._calls.put((stream.record_event(), function))

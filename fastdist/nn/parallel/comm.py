@@ -1,6 +1,6 @@
 """Copies of tensors to and from several devices: the differentiable functions of DataParallel.
 
-They consist of `to`, `cat` and sums, so gradients, tangents and streams work as in these ops.
+All consist of `to`, `cat` and sums, so gradients, tangents and streams work as in these ops.
 """
 
 from __future__ import annotations
