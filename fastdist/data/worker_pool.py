@@ -22,8 +22,8 @@ from .worker_process import Epoch, Fetch, Job, Made, run
 # Waiting workers end within this time. A worker that is still computing a batch ends afterwards:
 # worker_process gives it two seconds.
 _END_TIMEOUT_S = 0.05
-# The system reports how a worker ended through the server that forked it: immediately, except on
-# an overloaded machine.
+# The longest wait for the report how a worker ended. It comes through the server that forked the
+# worker: immediately, except on an overloaded machine.
 _OBITUARY_TIMEOUT_S = 10.0
 
 # Processes that have not ended yet; checked whenever a pool begins or ends.
@@ -47,7 +47,7 @@ def _close_ends_in_child() -> None:
     for end in _ends:
         end.close()
     _ends.clear()
-    _ending.clear()  # not children of this process
+    _ending.clear()  # they are not children of this process
 
 
 os.register_at_fork(after_in_child=_close_ends_in_child)

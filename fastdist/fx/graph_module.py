@@ -178,7 +178,7 @@ def _state_of(module: GraphModule) -> dict[str, Any]:
 
 def _function_of(written: PythonCode) -> Any:
     """Compile a text to a function; tracebacks can show its lines."""
-    # The name must not be "<fastdist ...>": tracebacks show these lines, like the program's own.
+    # Tracebacks hide files named "<fastdist ...>", but show these lines like the program's own.
     name = f"<graph {next(_numbers)}>"
     names = dict(written.globals)
     exec(compile(written.src, name, "exec"), names)

@@ -285,7 +285,7 @@ class _DaskEngine:
             self._pause()
 
     def _pause(self) -> None:
-        # The client's own events would wake at each change of any task.
+        # A separate event, because the client's own events would wake at each change of any task.
         threading.Event().wait(_LOOK_S)
 
     def _on_scheduler(self, function: Callable[..., Any], *args: Any) -> Any:

@@ -239,7 +239,7 @@ class _Supervision:
                 failures[rank] = outcome
                 continue
             self.values[rank] = outcome.value
-            with suppress(StoreError):  # then other workers wait for it until they time out
+            with suppress(StoreError):  # on failure, other workers wait until they time out
                 self.hub.tell_ended(rank, self.plan.world_size)
         for lost in self.hub.take_lost():
             is_current = self.places[lost.rank].pid == lost.pid and lost.rank not in self.values

@@ -244,7 +244,7 @@ class _RayEngine:
         asked = {}
         for rank in ranks:
             if rank in self._actors:
-                with suppress(died):  # it was lost since the last run: create another one
+                with suppress(died):  # the actor was lost since the last run
                     self._places[rank] = self._whereabouts(rank)
                     continue
             self._actors[rank] = self._make(rank)

@@ -58,5 +58,5 @@ INPLACE_FUNCTIONS = words(
     resize_as xlogy zero
     """
 )
-# Exceptions for which PyTorch has no function.
+# In-place methods of pointwise ops for which PyTorch has no in-place function.
 INPLACE_METHODS = words("absolute bitwise_not digamma erfinv lgamma logical_not sign")

@@ -203,7 +203,7 @@ def _constant(name: str, value: Any) -> str:
     if isinstance(value, type):
         base = "TypedStorage" if name.endswith("Storage") else "Tensor"
         return f"class {name}({base}): ...\n"
-    # cdouble has a separate class.
+    # By isinstance, because cdouble has a subclass of DType.
     kind = "DType" if isinstance(value, DType) else known(type(value).__name__)
     kind = "None" if value is None else kind
     return f"{name}: {builtin(kind)}\n"

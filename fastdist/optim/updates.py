@@ -42,7 +42,7 @@ def run_program(
     # Layouts are interned: contiguous tensors of equal shape, dtype and device share one object.
     are_alike = layouts.count(layouts[0]) == len(layouts)
     if skip is None and are_alike and not is_grad_enabled() and layouts[0]:
-        # A single kind, as in most groups.
+        # Most groups have a single kind.
         kinds = {*map(_kind, {*layouts[0]})}
         kind = kinds.pop()
         is_one = not (kinds or kind is None or kind[0].is_complex)

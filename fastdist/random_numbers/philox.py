@@ -121,7 +121,7 @@ def words64(seed: int, first: int, count: int) -> np.ndarray:
 
 @functools.cache
 def _bits_of(dtype: np.dtype[Any]) -> int:
-    # Uses dtype.char, because NumPy composes dtype.name at each access: 1 us.
+    # Cached, because NumPy composes dtype.name at each access: 1 us.
     return _BITS[dtype.name]
 
 

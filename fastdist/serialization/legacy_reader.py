@@ -35,7 +35,7 @@ _SMALL: Final = 1 << 16
 
 def is_legacy(head: bytes) -> bool:
     """Return whether a file with these first bytes is in this format."""
-    # The protocol, and from 4 on the length of a frame, precede the number.
+    # The protocol, and from protocol 4 on the length of a frame, precede the magic number.
     return any(0 <= head.find(one, 0, _HEAD_BYTES) <= 11 for one in _HEADS)
 
 

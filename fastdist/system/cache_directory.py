@@ -114,7 +114,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _default_directory() -> str:
-    # Looked up by name: core must not import the root package, which is always loaded when core is.
+    # Looked up by name: this package must not import the root package, which is loaded already.
     root_package = sys.modules[__name__.partition(".")[0]]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(base, "fastdist", f"{root_package.__version__}-{_cpu()}")
