@@ -361,7 +361,7 @@ def _require_dependent(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
 
 
 def _require_varying(first: Sequence[Tensor]) -> None:
-    """Raise RuntimeError if a first derivative is constant: it has no Hessian."""
+    """Raise RuntimeError if a first derivative is constant: then there is no Hessian."""
     for i, g in enumerate(first):
         if not g.requires_grad:
             raise GraphError(

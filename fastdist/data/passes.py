@@ -85,8 +85,8 @@ class PassElsewhere(Pass):
 
     Raises  the errors of the sampler, or of a worker's dataset or collate_fn; the next call
             continues with the next batch. RuntimeError for a worker that died, also at each later
-            call. RuntimeError for a worker that exceeded the timeout; the next call waits for it
-            again
+            call. RuntimeError for a worker that exceeded the timeout; the next call waits for
+            this worker again
     """
 
     def __init__(

@@ -65,8 +65,8 @@ class Worker:
             target=run, args=(job, requests, answers), name=f"fastdist-data-{job.id}", daemon=True
         )
         self.process.start()
-        # Close this process's copies of the worker's ends, which would keep its pipes open if it
-        # dies.
+        # Close this process's copies of the worker's ends, which would keep the pipes open if the
+        # worker dies.
         requests.close()
         answers.close()
 

@@ -190,9 +190,9 @@ class Backend(Protocol):
     def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
         """Return the structured kernel `module.function` of this backend.
 
-        Note    its arguments are the arrays it reads, the arrays it writes, then numbers; arrays
-                may be empty. For half types, callers pass in `reads` how many arrays it only reads,
-                so that the CPU can compute in float32
+        Note    a kernel's arguments are the arrays it reads, the arrays it writes, then numbers;
+                arrays may be empty. For half types, callers pass in `reads` how many arrays the
+                kernel only reads, so that the CPU can compute in float32
         """
 
     def making(

@@ -36,7 +36,7 @@ def register_module_forward_hook(
     Args:
         hook: The function.
         with_kwargs: Whether to call hook(module, args, kwargs, output) instead.
-        always_call: Whether to call it with output=None when forward raises.
+        always_call: Whether to call the hook with output=None when forward raises.
     """
     return add_hook(GLOBAL_HOOKS, Hook(hook, with_kwargs, always_call), prepend=False)
 

@@ -73,8 +73,8 @@ def _is_alike(one: Layout, other: Layout) -> bool:
 def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
     """Return the result of the body for the operands, computed by recorded ops.
 
-    Note    it records copies of the operands, because later updates change these in place and a
-            backward pass needs the old values
+    Note    copies of the operands are recorded, because later updates change the operands in place
+            and a backward pass needs the old values
     """
     made: dict[Any, Tensor] = {}
     by_name = dict(zip(body.names, operands, strict=True))

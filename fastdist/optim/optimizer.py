@@ -261,7 +261,7 @@ class Optimizer(HasHooks):
         sharing its `.grad`.
 
         Thread  any; one step at a time
-        Note    it also works for an optimiser that overrides step and reads `.grad`: during the
+        Note    also works for an optimiser that overrides step and reads `.grad`: during the
                 step `.grad` has these gradients
         """
         with lock_of(self):
@@ -328,7 +328,7 @@ class Optimizer(HasHooks):
     def state_dict(self) -> dict[str, Any]:
         """Return the dict that load_state_dict needs: state and groups, by parameter indices.
 
-        Note    it contains the optimiser's own state tensors, not copies
+        Note    the dict contains the optimiser's own state tensors, not copies
         """
         for hook in tuple(hooks_of(self, "_optimizer_state_dict_pre_hooks").values()):
             hook(self)

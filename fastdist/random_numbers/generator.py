@@ -79,8 +79,8 @@ class Generator:
 
     # Guards _seed and _offset of all generators, for a few assignments. Nothing is called while it
     # is held, because a signal handler could run there, and may draw or save the state. From Python
-    # 3.14 on, a handler may run right after the lock is taken, before any assignment. So it is
-    # reentrant.
+    # 3.14 on, a handler may run right after the lock is taken, before any assignment. So the
+    # lock is reentrant.
     _stream_lock = threading.RLock()
 
     # Class attributes, for subclasses that skip __init__: their generators are on the CPU.

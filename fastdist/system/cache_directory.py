@@ -1,6 +1,6 @@
 """The cache directory for compiled kernels and generated code, and the loading of generated code.
 
-`FASTDIST_CACHE_DIR` sets it; the default is `~/.cache/fastdist/<version>-<cpu>`. It is never
+`FASTDIST_CACHE_DIR` sets the directory; the default is `~/.cache/fastdist/<version>-<cpu>`, never
 in site-packages, where a leftover would shadow an editable install. Its files can be deleted at any
 time. If it is not writable, or other users could have written to it, each process compiles again.
 
