@@ -274,7 +274,7 @@ class Future(Generic[T]):
             if callbacks is not None:
                 self._run(callbacks)
         except BaseException:
-            # Ctrl-C, or sys.exit() in a callback: notify the waiters of this Future all the same.
+            # Ctrl-C, or sys.exit() in a callback: notify the waiters of this Future nevertheless.
             for waiter in waiters or ():
                 if waiter.locked():
                     waiter.release()
@@ -340,7 +340,7 @@ class Future(Generic[T]):
                 elif not executor.submit(_call, callback, self):
                     _call(callback, self)
         except BaseException as error:
-            # Ctrl-C or sys.exit() in a callback: call the remaining callbacks all the same.
+            # Ctrl-C or sys.exit() in a callback: call the remaining callbacks nevertheless.
             if isinstance(callback, _Continuation) and callback.child is not None:
                 callback.child.try_complete(error=error)
             self._run(callbacks)

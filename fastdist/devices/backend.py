@@ -156,7 +156,7 @@ class Backend(Protocol):
         """
 
     def into_host(self, room: np.ndarray, array: Any) -> bool:
-        """Queue a copy of array to room on the current stream, and return True.
+        """Queue a copy of `array` to `room` on the current stream, and return True.
 
         If this is not possible without waiting, do nothing and return False.
         """

@@ -158,7 +158,7 @@ class StateDict(ModuleTree):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Copy a state dict into this module's tensors; with assign, replace the tensors instead.
+        """Copy a state dict into this module's tensors; with `assign`, replace the tensors instead.
 
         Raises  RuntimeError for different shapes and, if strict, for keys that do not match;
                 TypeError for a value that is not a mapping

@@ -56,7 +56,7 @@ def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
 
 
 def is_column(counts: Sequence[Any]) -> bool:
-    """Return whether counts are on a device: then each entry is the same column of all counts."""
+    """Return whether counts are on a device: then every entry of `counts` is one shared column."""
     return bool(counts) and isinstance(counts[0], Tensor) and counts[0].ndim > 0
 
 

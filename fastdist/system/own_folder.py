@@ -99,7 +99,7 @@ def _require_folder_of(
 
 
 def read_own_file(path: str, *, or_roots: bool = False) -> bytes | None:
-    """Return the content of a file that only this user can write, or with or_roots also root.
+    """Return the content of a file that only this user (with or_roots, also root) can write.
 
     Other users may have had access to the folder before make_own_folder accepted it. So this
     function does not read files of other users, files that they can write to, links (which could
