@@ -4260,8 +4260,8 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
         indices=tensor([2, 0]))
     """
 def trace(input: Any) -> Any:
-    """Return the sum of a matrix's diagonal. For a function, return one that calls it and returns a
-    Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
+    """Return the sum of a matrix's diagonal. For a function, return a function that calls it and
+    returns a Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
     """
 def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     """Return a view with two axes swapped.

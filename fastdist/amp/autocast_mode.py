@@ -21,7 +21,7 @@ class autocast:
     """Compute matrix products in a half type and losses in float32, inside of the block or a
     decorated function.
 
-    Raises  ValueError for a device type that is not a str, RuntimeError for an unknown one
+    Raises  ValueError for a device type that is not a str, RuntimeError for an unknown type
     Note    warns and casts nothing if the device or the dtype is not available
 
     Args:
@@ -97,12 +97,12 @@ def can_cast(device_type: str, dtype: DType) -> bool:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return whether autocast knows a device type."""
+    """Return whether autocast supports a device type."""
     return device_type in _DEFAULTS
 
 
 def require_autocast_device(device_type: str) -> None:
-    """Raise an error unless autocast knows a device type.
+    """Raise an error unless autocast supports a device type.
 
     Raises  TypeError for a value that is not a str, RuntimeError for an unknown type
     """

@@ -98,7 +98,7 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
-        # Both are 0-d float32 tensors, created with the first loss.
+        # Two 0-d float32 tensors, created with the first loss.
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
         self._progress: WeakKeyDictionary[Any, _Progress] = WeakKeyDictionary()
@@ -277,7 +277,7 @@ class GradScaler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state from a state dict.
 
-        Raises  RuntimeError for an empty one
+        Raises  RuntimeError for an empty state dict
         """
         if not self._enabled:
             return
@@ -301,7 +301,7 @@ def _finds_by_itself(optimizer: Any, found: dict[Device, Tensor]) -> bool:
 
 
 def _together(found: list[Tensor], device: Device | None = None) -> Tensor:
-    """Return the sum of the flags of several devices, on `device` (default: the first one's)."""
+    """Return the sum of the flags of several devices, on `device` (default: the first flag's)."""
     where = found[0]._layout.device if device is None else device
     total = found[0].to(where)
     for other in found[1:]:

@@ -1,7 +1,7 @@
 """Functions that switch autocast without a block, for old programs.
 
-They apply to the calling thread, like `autocast`. A switch inside of an autocast block ends with
-the block.
+These functions apply to the calling thread, like `autocast`. A switch inside of an autocast block
+ends with the block.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def backward_batched(
     create_graph: bool,
     allow: bool,
 ) -> tuple[Any, ...] | None:
-    """Return one gradient of each input per entry of the first axis of gradients, stacked along a
+    """Return one gradient of each input per entry of the first axis of `gradients`, stacked along a
     new first axis.
 
     Return None if a Node takes only one gradient at a time. The graph is kept.

@@ -90,8 +90,8 @@ class Function:
     @staticmethod
     @is_missing
     def vmap(info: VmapInfo, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-        """Return the outputs for a batch, and the batch axis of each output. in_dims has the batch
-        axis of each of args, or None.
+        """Return the outputs for a batch, and the batch axis of each output. `in_dims` has the
+        batch axis of each argument, or None.
         """
         raise NotImplementedError("vmap is not implemented.")
 

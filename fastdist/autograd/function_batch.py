@@ -195,7 +195,7 @@ def apply_to_batch(
     """Call a Function whose arguments include a batch, by its batching rule, and return the
     results.
 
-    Raises  TransformError (a RuntimeError) for a Function without a rule for batches, or with two
+    Raises  TransformError (a RuntimeError) for a Function without a batching rule or with two rules
     """
     _require_rule(function)
     if level_of(kwargs.values()):

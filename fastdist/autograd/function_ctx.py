@@ -8,9 +8,9 @@ from ..tensor.tensor import Tensor
 
 
 # Note [Whose names stand on ctx]
-# A user may set any name on ctx. The Node already has attributes (edges, hooks, layout), so it
-# is a separate object. The Node holds the user's attributes in a dict. It does not reference a ctx,
-# which avoids a reference cycle. Each call creates a new ctx as a view of that dict.
+# A user may set any name on ctx. The Node already has attributes (edges, hooks, layout), so the
+# ctx is a separate object. The Node holds the user's attributes in a dict, but does not reference a
+# ctx, which avoids a reference cycle. Each call creates a new ctx as a view of that dict.
 class FunctionCtx:
     """The ctx of a Function. Users may set any attribute. Tensors should be saved by
     save_for_backward, which detects changes in place and avoids reference cycles through outputs.

@@ -60,7 +60,7 @@ class FunctionNode(Node):
         self.non_differentiable = {id(tensor) for tensor in tensors}
 
     def tangent_seen(self, input: Any, tangent: Tensor | None) -> Tensor | None:
-        """Return the tangent that jvp gets for an input: zeros for a float tensor without one."""
+        """Return the tangent that jvp gets for an input: zeros for a float tensor that has none."""
         if tangent is not None or not self.materializes or not isinstance(input, Tensor):
             return tangent
         layout = input._layout

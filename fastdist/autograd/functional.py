@@ -296,8 +296,8 @@ def _many(value: Any, what: str, function: str = "") -> tuple[tuple[Tensor, ...]
 
 
 def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
-    """Return tensors at which a pass can stop: views of the given ones, or detached ones without
-    create_graph.
+    """Return tensors at which a pass can stop: views of the given tensors, or without
+    create_graph detached tensors.
     """
     if create_graph:
         return tuple(
@@ -361,7 +361,7 @@ def _require_dependent(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
 
 
 def _require_varying(first: Sequence[Tensor]) -> None:
-    """Raise RuntimeError if a first derivative is constant: it has no Hessian."""
+    """Raise RuntimeError if a first derivative is constant: then there is no Hessian."""
     for i, g in enumerate(first):
         if not g.requires_grad:
             raise GraphError(

@@ -338,7 +338,7 @@ def _check_dtypes(func: Callable[..., Any], given: Sequence[Any]) -> None:
 
 
 def _check_undefined(func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """Check that backward treats an output without a gradient like one with a zero gradient."""
+    """Check that backward treats a missing gradient of an output like a zero gradient."""
     wanted = [x for x in given if _wanted(x)]
     for j, y in enumerate(_outputs(func, given)):
         outputs = _outputs(func, given)

@@ -224,7 +224,7 @@ class Future(Generic[T]):
             raise FutureError(_COMPLETED_TWICE)
 
     def try_complete(self, value: object = None, error: BaseException | None = None) -> bool:
-        """Complete with error if given, else with value; return False if it is complete already."""
+        """Complete with `error` if given, else with `value`; return False if already complete."""
         return self._complete(_VALUE, value) if error is None else self._complete(_ERROR, error)
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -274,7 +274,7 @@ class Future(Generic[T]):
             if callbacks is not None:
                 self._run(callbacks)
         except BaseException:
-            # Ctrl-C, or sys.exit() in a callback: notify the waiters of this Future all the same.
+            # Ctrl-C, or sys.exit() in a callback: notify the waiters of this Future nevertheless.
             for waiter in waiters or ():
                 if waiter.locked():
                     waiter.release()
@@ -340,7 +340,7 @@ class Future(Generic[T]):
                 elif not executor.submit(_call, callback, self):
                     _call(callback, self)
         except BaseException as error:
-            # Ctrl-C or sys.exit() in a callback: call the remaining callbacks all the same.
+            # Ctrl-C or sys.exit() in a callback: call the remaining callbacks nevertheless.
             if isinstance(callback, _Continuation) and callback.child is not None:
                 callback.child.try_complete(error=error)
             self._run(callbacks)

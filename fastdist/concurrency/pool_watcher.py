@@ -11,7 +11,7 @@ _logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.001
 _LOOKS_BEFORE_SLEEP: Final = 3
-# Seconds until the next check after a failed one.
+# Seconds until the next check after a failed check.
 _AFTER_FAILURE_S: Final = 0.5
 
 
@@ -97,7 +97,7 @@ class PoolWatcher:
             return self._pool.look(seen)
         except Exception:
             # For example, the pool could not start a thread. The watcher must not end: the pool
-            # would have none.
+            # has no other watcher.
             _logger.exception("%s could not be checked for stuck threads", self._pool.name)
             return seen, True, _AFTER_FAILURE_S
 

@@ -125,7 +125,7 @@ class ThreadPool:
         self._running_counted = 0
         self._num_lent = self._num_kept = 0
         # Called with the number of slots when waiting work holds every slot and other work needs
-        # one; it is not called again before a wait ends. Must be short.
+        # a slot; not called again before a wait ends. Must be short.
         self.when_stuck: Callable[[int], object] = _ignore
         self._has_told_stuck = False
         self._stuck_until = -math.inf
@@ -195,8 +195,8 @@ class ThreadPool:
             return self._limit
 
     def lose_lead(self, leader: threading.Thread, works_led: int | None = None) -> None:
-        """Take the lead from a busy leader; with works_led, only if it is still busy with that
-        work.
+        """Take the lead from a busy leader. With `works_led`, take it only from a leader that
+        is still busy with the work of that number.
         """
         with self._lock:
             if self._leader is not leader or not self._leader_is_busy:
@@ -231,7 +231,7 @@ class ThreadPool:
         return works_led, waits or leads, LOOK_EVERY_S if often else LAZY_LOOK_EVERY_S
 
     def num_stuck(self) -> int:
-        """Return the number of slots if waiting work holds all of them, or did so a moment ago;
+        """Return the number of slots if waiting work holds all of them, or held them a moment ago;
         otherwise 0.
         """
         with self._lock:
@@ -436,7 +436,7 @@ def take_slot_back(how: Waiting) -> None:
 
 
 def hand_on_lead() -> None:
-    """If this thread is a leader, give the lead to another thread: this one is about to block."""
+    """If this thread is a leader, give the lead to another thread, before this thread blocks."""
     pool = _current.pool
     if pool is not None:
         pool.lose_lead(threading.current_thread())

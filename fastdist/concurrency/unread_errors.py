@@ -92,10 +92,10 @@ class _Entry:
 
 
 class UnreadTogether:
-    """The errors of collected Futures: one warning lists all unread ones.
+    """The errors of collected Futures: one warning lists all unread errors.
 
-    It is logged when the last of these Futures is dropped, because each Unread references this
-    object.
+    The warning is logged when the last of these Futures is dropped, because each Unread
+    references this object.
 
     Thread  any
     """

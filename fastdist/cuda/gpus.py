@@ -11,7 +11,7 @@ from ..core.errors import DeviceError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 
-# CUDA's names of properties, and PyTorch's.
+# Maps CUDA's names of properties to PyTorch's names.
 _WORDS: Final = {
     "totalGlobalMem": "total_memory",
     "multiProcessorCount": "multi_processor_count",

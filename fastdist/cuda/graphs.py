@@ -239,7 +239,7 @@ def _graphed(
 
     side = _stream_after(warm_up, max(warm_ups, 1))
     forwards, backwards = CUDAGraph(), CUDAGraph()
-    # One stream for both, because a Node's backward runs on the stream of its forward.
+    # One stream for both graphs, because a Node's backward runs on the stream of its forward.
     with graph(forwards, pool=pool, stream=side):
         made, outputs = forward()
     is_one = isinstance(made, Tensor)

@@ -44,7 +44,7 @@ def _cupy_cuda() -> Any:
 
 def cudart() -> Any:
     """Return a namespace of the CUDA runtime functions that PyTorch exposes, under CUDA's names.
-    They return 0, or the value of the query.
+    The functions return 0, or the value of the query.
 
     Raises  DeviceError without a GPU; each function raises the error that CUDA reports
     """

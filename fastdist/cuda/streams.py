@@ -29,7 +29,7 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def default_stream(device: Any = None) -> Stream:
-    """Return the default stream, the current one unless a program chooses another.
+    """Return the default stream, which is current unless a program chooses another stream.
 
     Raises  DeviceError without a GPU
     """

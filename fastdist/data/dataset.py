@@ -81,7 +81,7 @@ class StackDataset(Dataset[Any]):
     """Several datasets of one length in parallel: samples are tuples, or dicts if the datasets have
     names.
 
-    Raises  ValueError for no datasets, for both named and unnamed ones, or for unequal lengths
+    Raises  ValueError for no datasets, for both named and unnamed datasets, or for unequal lengths
     """
 
     datasets: tuple[Any, ...] | dict[str, Any]

@@ -55,7 +55,7 @@ class DataLoader(Generic[T_co]):
         drop_last: Whether to drop a last batch that is not full.
         timeout: Seconds to wait for a batch of a worker; 0 for no limit.
         worker_init_fn: A function that each worker calls with its number at its start, or None.
-        multiprocessing_context: The start method of workers; as `fastdist.multiprocessing` if None.
+        multiprocessing_context: The start method of workers; None chooses the fastest safe one.
         generator: The generator of orders and of the workers' seeds; the default one if None.
         prefetch_factor: The number of batches that each worker loads ahead; 2 if None.
         persistent_workers: Whether workers live on after a pass.

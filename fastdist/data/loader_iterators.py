@@ -33,8 +33,8 @@ class WorkersIterator(PassElsewhere, metaclass=_KindOfPass):
     """The batches of a loader, made by worker processes, which end with the pass.
 
     Args:
-        loader: An object as for SingleProcessIterator, with `num_workers`, `worker_init_fn`,
-            `multiprocessing_context`, `prefetch_factor` and `timeout`.
+        loader: An object with the attributes that SingleProcessIterator needs, and `num_workers`,
+            `worker_init_fn`, `multiprocessing_context`, `prefetch_factor` and `timeout`.
     """
 
     def __init__(self, loader: Any) -> None:

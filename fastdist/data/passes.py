@@ -1,6 +1,6 @@
 """The iterators of a DataLoader, which can continue after a sample that raised an error.
 
-They are not generators, because a generator ends with the first exception that leaves it.
+The iterators are not generators, because a generator ends with the first exception that leaves it.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ class PassHere(Pass):
 
 
 class PassElsewhere(Pass):
-    """Batches made by a pool of workers; give_back gets the pool after the last batch.
+    """Batches made by a pool of workers; `give_back` gets the pool after the last batch.
 
     Raises  the errors of the sampler, or of a worker's dataset or collate_fn; the next call
             continues with the next batch. RuntimeError for a worker that died, also at each later
-            call. RuntimeError for a worker that exceeded the timeout; the next call waits for it
-            again
+            call. RuntimeError for a worker that exceeded the timeout; the next call waits for
+            this worker again
     """
 
     def __init__(

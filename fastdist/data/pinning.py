@@ -10,8 +10,8 @@ from ..tensor.tensor import Tensor
 
 
 def pinned(batch: Any) -> Any:
-    """Return a batch with its Tensors in pinned memory, also those in mappings, sequences and named
-    tuples. For an object with a method pin_memory(), return its result.
+    """Return a batch with its Tensors in pinned memory, also Tensors in mappings, sequences and
+    named tuples. For an object with a method pin_memory(), return its result.
 
     Raises  RuntimeError without a GPU
     """

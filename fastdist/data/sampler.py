@@ -107,7 +107,7 @@ class WeightedRandomSampler(Sampler[int]):
     """Draws num_samples indices, with probabilities proportional to the weights.
 
     Raises  ValueError if no weight is positive, or for draws without replacement if too few weights
-            are
+            are positive
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class DistributedSampler(Sampler[T_co]):
-    """The share of one process: of a common order, the indices rank, rank + num_replicas and so on.
+    """The share of one process: elements rank, rank + num_replicas and so on of a common order.
 
     With shuffle, the order depends on seed and epoch: call `set_epoch` before each epoch. The first
     indices are repeated at the end until all shares have equal length; with drop_last the last

@@ -20,7 +20,7 @@ from ..namespace.threads import end_idle_threads
 
 # Note [Fork, or a server]
 # A forked child is ready in milliseconds and has everything that its parent has, including objects
-# that do not pickle. But it has only one thread. A lock that another thread held stays locked
+# that cannot be pickled. But it has only one thread. A lock that another thread held stays locked
 # forever. A thread pool, a ZeroMQ context or a CUDA driver waits for threads that do not exist. So
 # a process forks only if it has no other thread at that moment. The operating system reports this,
 # whichever library may have started a thread. fastdist's own OpenMP and OpenBLAS threads wait
@@ -119,7 +119,7 @@ def why_not_fork() -> str | None:
 
 
 def _count_others() -> int:
-    """Return the number of other threads that the system lists, after waiting for ending ones."""
+    """Return the number of other threads in the system's list, after waiting for ending threads."""
     now = time.monotonic()
     asleep_until, latest = now + _PATIENCE_S, now + _MOST_PATIENCE_S
     while states := _states_of_others():
@@ -139,15 +139,15 @@ def _states_of_others() -> dict[int, str]:
         if thread != threading.get_native_id():
             # The file of a thread that has just ended is missing.
             with suppress(OSError), open(f"/proc/self/task/{thread}/stat", "rb") as file:
-                # The thread's name precedes it, and may contain parentheses or invalid UTF-8.
+                # The thread's name before the state may contain parentheses or invalid UTF-8.
                 states[thread] = chr(file.read().rpartition(b") ")[2][0])
     return states
 
 
 def _preload() -> None:
     server: Any = forkserver._forkserver
-    # Only if the program has not chosen the modules. The default, the script itself, would run in
-    # the server if it has no guard.
+    # Set the modules only if the program has not. The default, the script itself, would run in the
+    # server if it has no guard.
     if server._preload_modules == ["__main__"]:
         names = [_PRELOADED, *([_KERNELS] if _KERNELS in sys.modules else [])]
         forkserver.set_forkserver_preload(names)

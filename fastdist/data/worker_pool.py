@@ -22,8 +22,8 @@ from .worker_process import Epoch, Fetch, Job, Made, run
 # Waiting workers end within this time. A worker that is still computing a batch ends afterwards:
 # worker_process gives it two seconds.
 _END_TIMEOUT_S = 0.05
-# The system reports how a worker ended through the server that forked it: immediately, except on
-# an overloaded machine.
+# The longest wait for the report how a worker ended. It comes through the server that forked the
+# worker: immediately, except on an overloaded machine.
 _OBITUARY_TIMEOUT_S = 10.0
 
 # Processes that have not ended yet; checked whenever a pool begins or ends.
@@ -47,7 +47,7 @@ def _close_ends_in_child() -> None:
     for end in _ends:
         end.close()
     _ends.clear()
-    _ending.clear()  # not children of this process
+    _ending.clear()  # they are not children of this process
 
 
 os.register_at_fork(after_in_child=_close_ends_in_child)
@@ -65,8 +65,8 @@ class Worker:
             target=run, args=(job, requests, answers), name=f"fastdist-data-{job.id}", daemon=True
         )
         self.process.start()
-        # Close this process's copies of the worker's ends, which would keep its pipes open if it
-        # dies.
+        # Close this process's copies of the worker's ends, which would keep the pipes open if the
+        # worker dies.
         requests.close()
         answers.close()
 
@@ -107,7 +107,7 @@ class Worker:
 
     def end(self) -> None:
         """Close the pipes, so that the process ends; `join` waits for it."""
-        # This ends a worker that waits for requests, and one that waits until its answer is read.
+        # Ends a worker that waits for requests, and a worker that waits until its answer is read.
         self.requests.close()
         self.answers.close()
 
@@ -274,7 +274,7 @@ def _require_guarded_script(count: int) -> None:
 
 
 def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, reason: str) -> None:
-    """Raise TypeError with the name of the part that does not pickle, if there is one."""
+    """Raise TypeError with the name of the part that cannot be pickled, if there is one."""
     parts = {"dataset": fetcher.dataset, "collate_fn": fetcher.collate, "worker_init_fn": init}
     for name, part in parts.items():
         try:
@@ -293,7 +293,7 @@ def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, rea
 def _send_to_nobody(part: object) -> None:
     """Pickle a part as multiprocessing does when it starts a process.
 
-    Locks can only be pickled this way. Without it, shared memory would start a thread that serves
+    Locks can only be pickled this way. Otherwise, shared memory would start a thread that serves
     it.
     """
     set_spawning_popen(_Nobody())  # type: ignore[arg-type]

@@ -130,7 +130,7 @@ def _answer(answers: Connection, made: Made, worker_id: int) -> None:
         answers.send(made)
     except BrokenPipeError:
         raise
-    except Exception as error:  # a batch, or an exception class, that does not pickle
+    except Exception as error:  # a batch, or an exception class, that cannot be pickled
         answers.send(Made(made.number, error=_failure(error, worker_id)))
 
 

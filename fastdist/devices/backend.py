@@ -156,7 +156,7 @@ class Backend(Protocol):
         """
 
     def into_host(self, room: np.ndarray, array: Any) -> bool:
-        """Queue a copy of array to room on the current stream, and return True.
+        """Queue a copy of `array` to `room` on the current stream, and return True.
 
         If this is not possible without waiting, do nothing and return False.
         """
@@ -190,9 +190,9 @@ class Backend(Protocol):
     def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
         """Return the structured kernel `module.function` of this backend.
 
-        Note    its arguments are the arrays it reads, the arrays it writes, then numbers; arrays
-                may be empty. For half types, callers pass in `reads` how many arrays it only reads,
-                so that the CPU can compute in float32
+        Note    a kernel's arguments are the arrays it reads, the arrays it writes, then numbers;
+                arrays may be empty. For half types, callers pass in `reads` how many arrays the
+                kernel only reads, so that the CPU can compute in float32
         """
 
     def making(
@@ -207,8 +207,8 @@ class Backend(Protocol):
     ) -> Callable[..., Any]:
         """Return a function of raw arrays that runs a kernel and returns its results as new arrays.
 
-        It returns one array or several. Unless of_any_layout is set, all calls must have arrays of
-        the same layouts.
+        The function returns one array or several. Unless of_any_layout is set, all calls must have
+        arrays of the same layouts.
         """
 
     def add_into(self, accumulator: Any, array: Any) -> None:
@@ -223,7 +223,7 @@ class Backend(Protocol):
     def record_stream(self, array: Any, stream: Stream) -> None:
         """Delay the reuse of array's memory after it is freed.
 
-        It waits for the work that stream has queued by then.
+        The reuse waits for the work that `stream` has queued when the memory is freed.
         """
 
     def synchronize(self, index: int | None = None) -> None:

@@ -255,7 +255,7 @@ class CpuBackend:
         strides = expanded_strides(array, shape)
         if not array.flags.forc:
             return self.as_strided(array, shape, strides)
-        # Takes a third of as_strided's time; contiguous arrays export a buffer.
+        # Takes a third of as_strided's time, but needs a buffer, which contiguous arrays export.
         view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, strides)
         if _repeats(view):
             view.flags.writeable = False

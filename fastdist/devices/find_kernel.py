@@ -12,7 +12,7 @@ from fastdist.core.errors import DeviceError
 def find_kernel(twin: Literal["cpu", "cuda"], name: str) -> Callable[..., None]:
     """Return the kernel of a name such as "nn.softmax.softmax" (package, module, function).
 
-    It is looked up in fastdist.kernels.cpu or fastdist.kernels.cuda.
+    The kernel is looked up in fastdist.kernels.cpu or fastdist.kernels.cuda.
 
     Raises  DeviceError if there is no kernel of that name
     """

@@ -48,7 +48,7 @@ class _Returned(NamedTuple):
 
     memory: np.ndarray[Any, Any]
     events: Sequence[Passed]
-    # Arrays of the device that its copies read until these events.
+    # Arrays of the device that the copies to the block read until these events.
     kept: Sequence[Any]
     is_locked: bool
 

@@ -306,7 +306,7 @@ def _without_wildcard(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 def _strides_as(
     shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...], itemsize: int
 ) -> tuple[int, ...] | None:
-    """Return the strides of a view of another shape, or None if no view can have it."""
+    """Return the strides of a view of another shape, or None if there is no such view."""
     if not prod(shape):
         return new_array(wanted, np.dtype(f"V{itemsize}")).strides
     # Runs of axes with a single step, as (elements, step between elements), slowest first.

@@ -147,7 +147,7 @@ def _by_type(devices: Sequence[Device]) -> Iterator[tuple[Away, list[int]]]:
 
 
 def _lend(backend: Away, arrays: Sequence[Any]) -> tuple[Loan, list[np.ndarray[Any, Any]]]:
-    """Return a loan, and one contiguous array in its memory for each of arrays."""
+    """Return a loan, and one contiguous array in its memory for each of `arrays`."""
     starts, end = [], 0
     for array in arrays:
         starts.append(end)

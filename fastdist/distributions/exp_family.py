@@ -15,7 +15,7 @@ __all__ = ["ExponentialFamily"]
 class ExponentialFamily(Distribution):
     """Base of distributions with a density exp(<t(x), theta> - F(theta) + k(x)).
 
-    theta is `_natural_params`, F is `_log_normalizer`, and the mean of k is
+    Here theta is `_natural_params`, F is `_log_normalizer`, and the mean of k is
     `_mean_carrier_measure`.
 
     Source  Nielsen and Nock 2010, "Entropies and cross-entropies of exponential families"

@@ -21,7 +21,7 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Numbers above loc: exponential if concentration is 0, with a power-law tail if above."""
+    """Numbers above loc: exponential if concentration is 0, with a power-law tail if positive."""
 
     arg_constraints: ClassVar[Any] = {
         "loc": constraints.real,

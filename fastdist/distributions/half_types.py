@@ -21,8 +21,8 @@ def computed_in_float32(method: M) -> M:
 
     lgamma(1e4) overflows float16, and differences of large terms keep few digits in half types.
 
-    Note    for log_prob and cdf, which take a value, and for entropy; for wider dtypes it only
-            checks the dtype of one parameter
+    Note    for log_prob and cdf, which take a value, and for entropy; for wider dtypes the
+            method only checks the dtype of one parameter
     """
 
     @wraps(method)

@@ -82,7 +82,7 @@ def grad(
 def _captured(
     roots: list[tuple[Any, Tensor]], inputs: list[tuple[Node, int]], keep: bool, create_graph: bool
 ) -> list[Tensor | None]:
-    # Check the inputs first: if one is on a GPU, the engine must run, and a walk by GradPass would
+    # Check the inputs first: if any is on a GPU, the engine must run, and a walk by GradPass would
     # be wasted.
     if not (modes.special or modes_engine.always) and _are_on_cpu(inputs):
         chosen = GradPass([edge for edge, _ in roots], inputs)
@@ -122,7 +122,7 @@ def _run_inline(inline_pass: InlinePass, recorded: bool, work: Callable[..., T],
     try:
         set_grad_mode(recorded)
         found = work(*args)
-        # A callback may queue another one.
+        # A callback may queue another callback.
         for callback in inline_pass[1]:
             callback()
         return found

@@ -100,8 +100,8 @@ class Engine:
         """Run one queued Node for its pass. Record an error in the pass, and wake the owner when
         the pass is done.
 
-        CPU Nodes that become ready are pushed to cpu_queue, which is the caller's. Without it they
-        go to the queue of their pass, which may differ from the pass that the caller waits for.
+        CPU Nodes that become ready are pushed to cpu_queue, which is the caller's. Without it the
+        Nodes go to the queue of their pass, which may differ from the pass that the caller awaits.
         `awake` is the queue that this thread serves: its owner needs no wake-up.
         """
         task = item.graph_task
@@ -170,7 +170,7 @@ class Engine:
     ) -> None:
         """Run a Node. Then run each Node that it made ready and that this thread would take next
         from its queue; on one stream that is most of a pass. These Nodes are neither queued nor
-        counted: the first one stands for all of them.
+        counted: only the first Node is counted.
         """
         mine = current_device_queue()
         onward = self._evaluate(task, *item.taken(), queue, here, mine)
@@ -199,8 +199,8 @@ class Engine:
         """Run one Node: hooks, captures and the Node, and pass its results on.
 
         `here` is the current stream of the calling thread. Of the Nodes that become
-        ready on that stream and belong to the queue `mine`, it returns the one that runs first, and
-        does not queue it.
+        ready on that stream and belong to the queue `mine`, the Node that runs first is returned
+        and not queued.
         """
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
@@ -379,7 +379,7 @@ def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
 def _arrive(
     task: GraphTask, edge: Any, node: Node, g: Tensor | None, fresh: bool
 ) -> InputBuffer | None:
-    """Add one gradient of a Node's outputs; return all of them if it was the last, else None."""
+    """Add one gradient of a Node's outputs; return all gradients if it was the last, else None."""
     dependencies, waiting = task.dependencies, task.not_ready
     with task.lock:
         left = dependencies[node] - 1

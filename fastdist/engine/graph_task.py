@@ -91,7 +91,7 @@ class GraphTask:
         # already. Distributed autograd sets its current context this way.
         self.thread_state: Callable[[], Any] | None = None
         self.streams: dict[Any, Any] = {}
-        # Pairs: a further stream on which its Nodes run, and the stream that waits for it.
+        # Pairs: a further stream on which Nodes of this pass run, and the stream that waits for it.
         self.other_streams: list[tuple[Any, Any]] = []
         self.owner_queue: ReadyQueue | None = cpu_ready_queue
         self.nodes_in_graph: set[Node] = set()
@@ -151,7 +151,7 @@ class GraphTask:
             try:
                 tls.inline_pass, running.graph_task, running.depth = None, self, self.depth
                 set_grad_mode(self.create_graph)
-                # A callback may add another one.
+                # A callback may add another callback.
                 for callback in self.final_callbacks:
                     callback()
             finally:

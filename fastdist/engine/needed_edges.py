@@ -16,7 +16,7 @@ from ..graph.node import Node, node_of
 def restrict_to_wanted(node: Node, is_wanted: Callable[[Node], bool], *, keep: bool) -> Node | None:
     """Return a copy of a Node with only the edges that lead to wanted inputs; None if all edges do.
 
-    The copy has the Node's saved values; without `keep` the Node releases its own.
+    The copy has the Node's saved values; without `keep` the original Node releases them.
     """
     edges = tuple([e if e is not None and is_wanted(node_of(e)) else None for e in node.edges])
     along: Any = getattr(node, "along", None)

@@ -116,7 +116,7 @@ class ReadyQueue:
         self.push(NodeTask(None, None, None, shutdown=True), increment_outstanding=False)
 
     def pop(self) -> NodeTask:
-        """Remove and return the first task; wait for one if there is none."""
+        """Remove and return the first task; if there is none, wait for a task."""
         while True:
             with self._lock:
                 if self.heap:

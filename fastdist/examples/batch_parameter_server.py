@@ -34,7 +34,7 @@ Tensors = list[Tensor]
 
 
 def make_model() -> nn.Sequential:
-    """Return a model that reads digits. Each trainer has one, and loads new weights into it."""
+    """Return a model that reads digits. Each trainer has its own, and loads new weights into it."""
     layers = nn.Sequential(nn.Linear(PIXELS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
     return layers.double()
 
@@ -56,8 +56,8 @@ class Server:
 
     @rpc.functions.async_execution
     def update(self, trainer: str, loss: float, gradients: Tensors) -> Future[Tensors]:
-        """Take a trainer's gradients; return a Future of the updated parameters, set by the last
-        one.
+        """Take a trainer's gradients; return a Future of the updated parameters, which the last
+        trainer completes.
         """
         with self._lock:
             answer = self._updated

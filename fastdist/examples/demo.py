@@ -83,7 +83,7 @@ class Demo:
         return [f"step {self._step}/{self.last_step}", *latest]
 
     def record(self, **values: Tensor | float) -> None:
-        """Record values of this step by name; the first name is the one that is shown."""
+        """Record values of this step by name; the values of the first name are shown."""
         for name, value in values.items():
             points = self._curves.setdefault(name.replace("_", " "), [])
             number = value.item() if isinstance(value, Tensor) else value

@@ -71,8 +71,8 @@ def compare_with_one_process(
 ) -> Comparison:
     """Train the layers for one epoch in this process, and compare with the distributed training.
 
-    `gradients` are the distributed model's at the first step, and `loss` is its loss after one
-    epoch.
+    `gradients` are the gradients of the distributed model at the first step, and `loss` is its loss
+    after one epoch.
     """
     optimizer = optim.SGD(layers.parameters(), lr=lr)
     numpy_gradients: list[NDArray[np.float64]] = []

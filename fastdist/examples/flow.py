@@ -66,7 +66,7 @@ class Flow(nn.Module):
         self.couplings = nn.ModuleList(Coupling(i % 2) for i in range(COUPLINGS))
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Return the log-density of each point: that of the normal distribution plus the
+        """Return the log-density of each point: the normal distribution's log-density plus the
         log-determinants.
         """
         log_stretch = torch.zeros(len(x))

@@ -78,14 +78,14 @@ class RedrawnLine:
         return self.is_shown and time.perf_counter() - self._last_drawn >= _REDRAW_S
 
     def draw(self, parts: Sequence[str], done: float) -> None:
-        """Show parts, and after the first of them a bar that is filled to the fraction `done`."""
+        """Show `parts`, and after the first of them a bar that is filled to the fraction `done`."""
         if self._width is not None:
             self._last_drawn = time.perf_counter()
             self._out.write(self._fitted(list(parts), done, self._width - 1) + "\r")
             self._out.flush()
 
     def _fitted(self, parts: list[str], done: float, width: int) -> str:
-        """Return parts and a bar in one line; parts that do not fit are dropped, the last one
+        """Return `parts` and a bar in one line; parts that do not fit are dropped, the last one
         first.
         """
         while len(parts) > 1 and len("  ".join(parts)) + 2 + _LEAST_BAR_COLUMNS > width:

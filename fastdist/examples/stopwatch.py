@@ -54,7 +54,7 @@ class Stopwatch:
             self._totals[kind] = self._totals.get(kind, 0.0) + end_s - start_s
             latest = self._ranges[-1] if self._ranges else None
             if latest is not None and (latest.kind, latest.end_s) == (kind, start_s):
-                # It continues the latest range: merge the two.
+                # The new range continues the latest range: merge the two.
                 self._ranges.pop()
                 start_s = latest.start_s
             self._ranges.append(Range(self._worker, kind, start_s, end_s))

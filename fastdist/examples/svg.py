@@ -19,7 +19,7 @@ _STYLE = """
 """
 
 
-# Text cannot be measured here; these widths exceed those of most fonts.
+# Text cannot be measured here; these widths exceed the widths of most fonts.
 _LETTER, _TITLE_LETTER = 7.0, 9.0
 
 

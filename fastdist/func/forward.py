@@ -122,8 +122,8 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
 
     Each call of the returned function runs func again.
 
-    Raises  RuntimeError from the returned function if the number of tangents differs from that of
-            primals
+    Raises  RuntimeError from the returned function if the numbers of tangents and primals
+            differ
     """
 
     def pushed(*tangents: Any) -> Any:
@@ -162,15 +162,15 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of func in forward mode, laid out as by jacrev.
+    """Return a function that computes the Jacobian of func in forward mode, in jacrev's layout.
 
-    Raises  RuntimeError if argnums is out of range, ValueError for integers
+    Raises  RuntimeError if argnums is out of range, ValueError for an integer argument
 
     Args:
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
-        randomness: "error", "same" or "different" random numbers in the columns, a batch of vmap.
+        randomness: "error", "same" or "different" random numbers in the columns (one vmap batch).
 
     Example:
         >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))

@@ -70,7 +70,7 @@ def grad(
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the gradient of func with respect to the arguments argnums.
 
-    func returns a single number. With has_aux it returns (number, aux), and the new function
+    `func` returns a single number. With has_aux it returns (number, aux), and the new function
     returns (gradient, aux).
 
     Args:
@@ -326,7 +326,7 @@ def _rows(y: Any, xs: list[Any], chunk_size: int | None) -> list[Any]:
 
 
 def _cotangent(given: Any, y: Any, depth: int) -> Any:
-    """Return the cotangent of the batched result y: the given one, or ones."""
+    """Return the cotangent of the batched result y: the given cotangent, or a tensor of ones."""
     if given is None:
         return ones_like(y) if depth else None
     return base_of(given, depth)

@@ -64,7 +64,7 @@ def split_aux(value: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 
 
 def unit_tensors(like: Any) -> Any:
-    """Return one tensor of like's shape per element, which is 1 there and 0 elsewhere, stacked."""
+    """Return stacked tensors, one per element of `like`: 1 at this element and 0 elsewhere."""
     n = like.numel()
     found: Any = eye(n, dtype=like.dtype, device=like.device)
     return found.reshape(n, *like.shape)

@@ -85,7 +85,7 @@ class Graph:
         return next(node for node in walk(self._root, backward=True) if node.op == "output")
 
     def find_nodes(self, *, op: str, target: Target = None, sort: bool = True) -> Iterable[Node]:
-        """Return the steps with an op; for calls, only those with a target."""
+        """Return the steps with an op; for calls, only steps with the given target."""
         chosen = [node for node in self.nodes if node.op == op]
         if target is None:
             return chosen
@@ -171,8 +171,8 @@ class Graph:
 
         Args:
             g: The other graph.
-            val_map: Maps its Nodes to Nodes of this graph; the copies are added. Steps in it are
-                not copied.
+            val_map: Maps Nodes of g to Nodes of this graph. Steps in it are not copied; the copies
+                of other steps are added to it.
             return_output_node: Whether to return the other graph's step "output" too.
         """
         for node in g.nodes:

@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 
 class GraphModule(Module):
     """A Module whose `forward` is generated from a Graph. `code` is its text. After a change of
-    `graph`, `recompile()` generates it again.
+    `graph`, `recompile()` generates `forward` again.
 
     Args:
         root: The module whose submodules, parameters and buffers the graph uses; or a dict of
@@ -178,7 +178,7 @@ def _state_of(module: GraphModule) -> dict[str, Any]:
 
 def _function_of(written: PythonCode) -> Any:
     """Compile a text to a function; tracebacks can show its lines."""
-    # The name must not be "<fastdist ...>": tracebacks show these lines, like the program's own.
+    # Tracebacks hide files named "<fastdist ...>", but show these lines like the program's own.
     name = f"<graph {next(_numbers)}>"
     names = dict(written.globals)
     exec(compile(written.src, name, "exec"), names)
@@ -220,7 +220,7 @@ def _restored(base: Any, name: str, state: dict[str, Any], code: str, tracer_cls
 
 
 def _copy_attr(source: Any, target: Any, path: str) -> None:
-    """Set target's attribute at a path to source's, so that both share it."""
+    """Set the attribute at a path of `target` to the one of `source`, so that both share it."""
     *above, last = path.split(".")
     for part in above:
         found = getattr(source, part)

@@ -162,7 +162,7 @@ class Tracer(TracerBase):
         if name is None:
             return attr_val
         if name not in parameter_proxy_cache:
-            make: dict[str, Any] = {}  # empty for create_proxy overrides that lack it
+            make: dict[str, Any] = {}  # not passed unless needed: some overrides lack it
             if self.param_shapes_constant:
                 make["proxy_factory_fn"] = functools.partial(_parameter_proxy, self, name, attr_val)
             parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, **make)

@@ -55,7 +55,7 @@ def _absolute(word: str) -> str:
 def variables_for(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that constrain `python ARGUMENTS` if it runs pip or uv.
 
-    They also contain the constraints that are in effect already.
+    The variables also contain the constraints that are in effect already.
     """
     module = _module_of(arguments)
     if module not in ("pip", "uv"):

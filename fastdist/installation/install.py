@@ -132,7 +132,7 @@ def _export(name: str, url: str, variables: Mapping[str, str]) -> str:
 
 @contextmanager
 def _alone(environment: Environment) -> Iterator[None]:
-    """Lock the environment, so that one such command runs at a time."""
+    """Lock the environment, so that only one install or uninstall runs at a time."""
     try:
         descriptor = os.open(environment.site_packages, os.O_RDONLY)
     except FileNotFoundError:

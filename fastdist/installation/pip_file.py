@@ -156,7 +156,7 @@ def _without_empty_section(lines: list[str]) -> list[str]:
         return lines
     start = place.header
     if end == len(lines):
-        # The blank line that `add` wrote before a section at the end.
+        # Remove the blank line too that `add` wrote before a section at the end.
         start -= start > 0 and not lines[start - 1].strip()
     return lines[:start] + lines[end:]
 

@@ -49,7 +49,7 @@ def in_effect(environment: Environment, variables: Mapping[str, str]) -> Constra
 def hidden_by(environment: Environment, site_text: str, variables: Mapping[str, str]) -> list[str]:
     """Return the constraints that a value in the environment's [install] section would override.
 
-    site_text is the environment's pip.conf without that value.
+    `site_text` is the environment's pip.conf without that value.
 
     Raises  InstallError if one of the files is not a valid configuration
     """

@@ -18,7 +18,7 @@ _UNINSTALL = "`fastdist as-torch --uninstall`"
 def note(environment: Environment | None = None, path: Sequence[str] | None = None) -> str | None:
     """Return a note if the `torch` that was installed here has changed; otherwise None.
 
-    path has the folders from which Python imports, by default `sys.path`.
+    `path` has the folders from which Python imports, by default `sys.path`.
     """
     environment = environment or this_environment()
     folder = environment.site_packages

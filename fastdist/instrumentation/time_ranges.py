@@ -71,10 +71,10 @@ class TimeRange(NamedTuple):
     contains no other ranges. A message and the work that it causes have the same `flow_id`;
     otherwise it is 0. `flops` is an op's number of floating-point operations. `stack` has the
     Python functions around it, innermost first. `memory_bytes` and `device_memory_bytes` are the
-    bytes that its thread allocated meanwhile on the CPU and on other devices, minus those it freed.
+    bytes that its thread allocated meanwhile on the CPU and on other devices, minus freed bytes.
     An op and its Node in a backward pass have the same `sequence_nr`; otherwise it is -1. `module`
     is the path of the innermost module whose call contains the range, such as "Net.encoder.0".
-    `device` is that of the operands, or that of a kernel, such as "cuda:0"; it is "" for the CPU.
+    `device` is the device of the operands or of a kernel, such as "cuda:0"; it is "" for the CPU.
     An op and its work on a device have the same `kernel_id`; otherwise it is 0.
 
     Units   nanoseconds of `clock`
@@ -204,7 +204,7 @@ class Recording:
             self.works.append(work)
 
     def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:
-        """Called when a block of the calling thread begins; more has the fields that are known
+        """Called when a block of the calling thread begins; `more` has the fields that are known
         then.
         """
 
@@ -226,12 +226,12 @@ class Recording:
 def range_of_op(
     name: str, start_ns: int, stop_ns: int, thread: tuple[int, str], node_id: int, number: int
 ) -> TimeRange:
-    """Return the range of an op without further fields; number is its sequence_nr."""
+    """Return the range of an op without further fields; `number` is its sequence_nr."""
     return TimeRange(name, "op", start_ns, stop_ns, *thread, node_id, sequence_nr=number)
 
 
 class TimeRanges:
-    """The object to which ranges are added. There is one; `on` is True while a Recording is open.
+    """The only object to which ranges are added; `on` is True while a Recording is open.
 
     `node_id` is this process's worker id while it is in a group. `wanted` is the union of the
     fields that recordings request. `is_full` says whether any field or the start of blocks is
@@ -283,8 +283,8 @@ class TimeRanges:
     def add(
         self, name: str, category: str, start_ns: int, stop_ns: int | None = None, **more: Any
     ) -> None:
-        """Add a range of the calling thread, which ends now by default; more has further fields of
-        TimeRange.
+        """Add a range of the calling thread, which ends now by default; `more` has further fields
+        of TimeRange.
         """
         stop_ns = clock() if stop_ns is None else stop_ns
         me, my_name = threading.get_ident(), own_thread.name_or_find()
@@ -294,7 +294,7 @@ class TimeRanges:
 
     def add_op(self, name: str, start_ns: int, number: int) -> None:
         """Add the range of an op of the calling thread, which ends now, without further fields;
-        number is its sequence_nr.
+        `number` is its sequence_nr.
         """
         thread = own_thread.ident_and_name or own_thread.own()
         given = name, start_ns, clock(), thread, self.node_id, number

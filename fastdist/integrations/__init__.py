@@ -9,7 +9,7 @@
 An engine runs processes. fastdist needs workers with ranks, which share a store and a secret.
 `group.Hub` serves the store in a process that outlives the workers: Ray's driver, or Dask's
 scheduler. `group.supervise` gives each rank a `worker.Life` and asks the engine to run it. If
-the process is lost or the function raises, it starts the next life. A life sets the same
+the process is lost or the function raises, `supervise` starts the next life. A life sets the same
 variables as `fastdist run`, so `init_rpc` and `init_process_group` need no arguments and programs
 run unchanged.
 

@@ -69,7 +69,7 @@ def run(
 
     Args:
         client: A `distributed.Client`.
-        train: A function that pickles.
+        train: A function that can be pickled.
         workers: How many workers, or the names or addresses of the workers to use; the whole
             cluster by default.
         *args: Arguments of train, such as a config.
@@ -111,7 +111,7 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
     """Joins the workers of a Dask cluster to an RPC group, so that any task may make RPC calls.
 
     Worker K is named "workerK". Workers beyond world_size wait. If a worker is lost, a waiting
-    worker or one that starts later takes its rank, and the hooks of `dist.on_restart` run.
+    worker or a worker that starts later takes its rank, and the hooks of `dist.on_restart` run.
     Unregistering the plugin shuts RPC down.
 
     Args:
@@ -285,7 +285,7 @@ class _DaskEngine:
             self._pause()
 
     def _pause(self) -> None:
-        # The client's own events would wake at each change of any task.
+        # A separate event, because the client's own events would wake at each change of any task.
         threading.Event().wait(_LOOK_S)
 
     def _on_scheduler(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -328,7 +328,7 @@ class _DaskEngine:
         except distributed.KilledWorker as error:
             return Outcome(failure=f"{where} was lost: {error}", is_lost=True)
         except Exception as error:
-            # The task was cancelled, or its function, arguments or result did not pickle.
+            # The task was cancelled, or its function, arguments or result cannot be pickled.
             return Outcome(failure=f"{type(error).__name__}: {error}", error=error)
         return outcome
 

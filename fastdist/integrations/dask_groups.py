@@ -180,8 +180,8 @@ async def _replace(
 ) -> None:
     """Let nannies restart the processes of these ranks.
 
-    A process without a nanny is left alone, unless a function still runs there: it can be ended
-    only by ending the process.
+    A process without a nanny is left alone, unless a function still runs there: the function
+    can be ended only by ending the process.
     """
     states = {rank: scheduler.workers[group.members[rank].address] for rank in ranks}
     ended = [state.address for rank, state in states.items() if state.nanny or rank in running]

@@ -239,7 +239,7 @@ class _Supervision:
                 failures[rank] = outcome
                 continue
             self.values[rank] = outcome.value
-            with suppress(StoreError):  # then other workers wait for it until they time out
+            with suppress(StoreError):  # on failure, other workers wait until they time out
                 self.hub.tell_ended(rank, self.plan.world_size)
         for lost in self.hub.take_lost():
             is_current = self.places[lost.rank].pid == lost.pid and lost.rank not in self.values
@@ -288,7 +288,7 @@ class _Supervision:
 
 
 def _first(failures: dict[int, Outcome]) -> tuple[int, Outcome]:
-    """Return the failure that caused the others, which may only have lost their connection."""
+    """Return the failure that caused the other failures, which may only be lost connections."""
     causes = [rank for rank in failures if not isinstance(failures[rank].error, ConnectionError)]
     rank = (causes or list(failures))[0]
     return rank, failures[rank]

@@ -156,7 +156,7 @@ class WorkerGroup:
         increased by one. It may run in a thread other than its process's main thread.
 
         Args:
-            train: A function that pickles; functions of `__main__` do.
+            train: A function that can be pickled, as functions of `__main__` can.
             *args: Its arguments, such as a config.
 
         Raises:
@@ -244,7 +244,7 @@ class _RayEngine:
         asked = {}
         for rank in ranks:
             if rank in self._actors:
-                with suppress(died):  # it was lost since the last run: create another one
+                with suppress(died):  # the actor was lost since the last run
                     self._places[rank] = self._whereabouts(rank)
                     continue
             self._actors[rank] = self._make(rank)
@@ -298,7 +298,7 @@ class _RayEngine:
         except self._ray.exceptions.RayActorError as error:
             return Outcome(failure=_first_line(error), is_lost=True)
         except self._ray.exceptions.RayError as error:
-            # The function, its arguments or its result did not pickle.
+            # The function, its arguments or its result cannot be pickled.
             return Outcome(failure=str(error), error=error)
         return outcome
 

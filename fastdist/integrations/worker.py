@@ -68,7 +68,7 @@ class Life:
 class Outcome:
     """The end of a life: a value, or a traceback as text and the exception.
 
-    `error` is None if the exception does not pickle. With `is_lost` the process has ended or
+    `error` is None if the exception cannot be pickled. With `is_lost` the process has ended or
     cannot be reached, and `failure` says how this was detected.
     """
 
@@ -171,7 +171,7 @@ def live(life: Life, function: Callable[..., Any], arguments: tuple[Any, ...]) -
     """Run function(*arguments) as the worker of a life, and return the outcome.
 
     If the function raises, open RPC and process groups are closed immediately. Other workers then
-    get an error that names this one, instead of waiting for it.
+    get an error that names this worker, instead of waiting for it.
     """
     try:
         with environment_of(life):

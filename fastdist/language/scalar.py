@@ -32,7 +32,7 @@ CONDITIONS: Final = frozenset({"condition", "mask"})
 
 
 class Primitive(NamedTuple):
-    """A function of scalars that the language defines; its name is also that of an op."""
+    """A function of scalars that the language defines; its name is also the name of an op."""
 
     name: str
     arity: int
@@ -166,7 +166,7 @@ class Call(Node):
 class Body:
     """A parsed body. Interned by text and names, so compare bodies with `is`.
 
-    Note    `names` are the declared inputs, `used` those in the tree. Code that derives something
+    Note    `names` are the declared inputs; the tree has only `used`. Code that derives something
             from a body stores the result in `readings`, so that it is freed with the body
     """
 
@@ -204,7 +204,7 @@ class Body:
 
 
 def parse(text: str, names: Sequence[str]) -> Body:
-    """Parse text into a body over the inputs names.
+    """Parse text into a body over the inputs `names`.
 
     Raises  ScalarSyntaxError with the invalid word and its column
     """
@@ -263,7 +263,7 @@ def render(node: Node, emit: Callable[[Node, list[str]], str]) -> str:
     """Call emit(node, results for the arguments) for a tree bottom-up, and return the result for
     its root.
 
-    Note    emit is called once for each distinct node, arguments first. So an emit that writes
+    Note    `emit` is called once for each distinct node, arguments first. So an `emit` that writes
             statements and returns variables computes common subexpressions once
     """
     made: dict[Node, str] = {}

@@ -22,14 +22,14 @@ from ..tensor.tensor import Tensor, from_array
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element x by callable(x), one after another; this is slow.
 
-    Raises  RuntimeError for a tensor that requires grad; TypeError for one that is not on the CPU,
+    Raises  RuntimeError for a tensor that requires grad; TypeError if it is not on the CPU,
             or if callable does not return a number
     """
     return _written(self, "apply_", (), callable)
 
 
 def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each element x by callable(x, y), with y from other at the same index; this is slow.
+    """Replace each element x by callable(x, y), with y of `other` at the same index; this is slow.
 
     Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
             not on the CPU, or if callable does not return a number

@@ -29,7 +29,7 @@ class SymBool:
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()
 ) -> Any:
-    """Return true_fn(*operands) if pred (a bool or a one-element tensor) is true, else false_fn's.
+    """Return true_fn(*operands), or false_fn(*operands) if pred (a bool or a tensor) is False.
 
     Raises  RuntimeError for a pred of several elements
     """

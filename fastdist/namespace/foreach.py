@@ -88,8 +88,8 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
 
 
 def _launched(name: str, columns: Sequence[Tensors], numbers: Any = 1) -> Any:
-    """Compute a kind of op for all tensors in one launch, in place if name ends with _. Return the
-    results, or None if no launch can do that. `numbers` may be one number for all tensors.
+    """Compute a kind of op for all tensors in one launch, in place if `name` ends with _. Return
+    the results, or None if no launch can do that. `numbers` may be one number for all tensors.
     """
     if not isinstance(numbers, Sequence):
         numbers = [numbers] * len(columns[0])
@@ -191,7 +191,7 @@ def _lerp_together(name: str, tensors: Tensors, ends: Tensors, weight: Any) -> A
 
 
 def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Any:
-    """Copy each tensor of src to that of self; dtypes may differ."""
+    """Copy each tensor of src to the corresponding tensor of self; dtypes may differ."""
     _require_tensors(self, src)
     if launch("copy", [self, src], [1] * len(self)):
         return self

@@ -120,7 +120,7 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 @overridable_by_modes
 def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """Return this tensor where condition holds, other elsewhere.
+    """Return this tensor where `condition` holds, `other` elsewhere.
 
     Args:
         condition: A tensor of bool that broadcasts with this one.
@@ -141,7 +141,7 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return zeros of size, by default in this tensor's dtype and on its device.
+    """Return zeros of `size`, by default in this tensor's dtype and on its device.
 
     Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
             negative
@@ -167,7 +167,7 @@ def new_zeros(
 def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return ones of size, by default in this tensor's dtype and on its device.
+    """Return ones of `size`, by default in this tensor's dtype and on its device.
 
     Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
             negative
@@ -192,7 +192,7 @@ def new_ones(
 def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
+    """Return uninitialized memory of `size`, by default in this tensor's dtype and on its device.
 
     Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
             negative
@@ -479,8 +479,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """Return the tensor that load_state_dict stores instead of this one. It has other's values in
-    this memory; or with assign, it is other itself, detached.
+    """Return the tensor that load_state_dict stores instead of this one. It has the values of
+    `other` in this memory; or with assign, it is `other` itself, detached.
     """
     return other.detach() if assign else copy_(self.detach(), other)
 

@@ -67,8 +67,8 @@ def gather_functional() -> dict[str, Any]:
 
 
 def set_qualified_names(names: dict[str, Any], module: str) -> None:
-    """Set each function's module and qualified name to those in `module`, unless its current name
-    finds it. Pickle uses this name.
+    """Set each function's module to `module`, and its qualified name to its name there, unless the
+    function can be found by its current name. Pickle uses the qualified name.
     """
     for name, function in names.items():
         own = function.__qualname__

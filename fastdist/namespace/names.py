@@ -50,13 +50,13 @@ MISSING_METHODS = words(
     to_sparse_bsr to_sparse_csc to_sparse_csr
     """
 )
-# In-place methods that are also functions (with "_" appended): those of pointwise ops with one
-# tensor, and these.
+# In-place methods that are also functions (with "_" appended): the methods of pointwise ops with
+# one tensor, and these.
 INPLACE_FUNCTIONS = words(
     """
     addmv as_strided clamp clamp_max clamp_min detach fill gcd index_put lcm ldexp logit nan_to_num
     resize_as xlogy zero
     """
 )
-# Exceptions for which PyTorch has no function.
+# In-place methods of pointwise ops for which PyTorch has no in-place function.
 INPLACE_METHODS = words("absolute bitwise_not digamma erfinv lgamma logical_not sign")

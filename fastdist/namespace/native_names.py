@@ -61,7 +61,7 @@ def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
 def _softmax_backward_data(
     grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
 ) -> Tensor:
-    """Return the gradient of softmax's input from that of its output."""
+    """Return the gradient of softmax's input from the gradient of its output."""
     product = grad_output * output
     return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
 
@@ -69,7 +69,7 @@ def _softmax_backward_data(
 def _log_softmax_backward_data(
     grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
 ) -> Tensor:
-    """Return the gradient of log_softmax's input from that of its output."""
+    """Return the gradient of log_softmax's input from the gradient of its output."""
     return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
 
 
@@ -260,7 +260,7 @@ def _convert_indices_from_coo_to_csr(
 def _convert_indices_from_csr_to_coo(
     crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
 ) -> Tensor:
-    """Return the row and column indices of COO; transposed, columns come first."""
+    """Return the row and column indices of COO; with `transpose`, columns come first."""
     lengths = crow_indices.diff()
     numbers: Any = NAMES["arange"](lengths.numel(), device=crow_indices.device)
     rows: Any = numbers.repeat_interleave(lengths.to(int64))
@@ -281,8 +281,8 @@ def fake_quantize_per_tensor_affine(
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """Return input rounded as by fake_quantize_per_tensor_affine, with a scale and a zero point per
-    index of axis.
+    """Return input rounded like fake_quantize_per_tensor_affine does, with a scale and a zero point
+    for each index of axis.
     """
     shape = [1] * input.dim()
     shape[axis] = -1

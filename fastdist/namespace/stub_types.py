@@ -193,7 +193,7 @@ def _by_flag(
     before, found, after = parameters[:place], parameters[place], parameters[place + 1 :]
     unset = found.replace(annotation="Literal[False]")
     given = found.replace(annotation="Literal[True]", default=inspect.Parameter.empty)
-    # Keyword-only, because the parameters before it may be left out.
+    # Keyword-only, because the parameters before the flag may be left out.
     keywords = [p.replace(kind=p.KEYWORD_ONLY) for p in (given, *after)]
     for listed, result in (
         ([*before, unset, *after], _FLAGS[flag][0]),

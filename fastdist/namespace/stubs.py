@@ -1,9 +1,9 @@
 """Writes type stubs for the names that are created at import.
 
 `python -m fastdist.namespace.stubs` writes the files; a test fails if one is out of date. Stubs for
-Tensor's methods are in `tensor/methods.pyi`. Those for `fastdist`, `special` and `nn.functional`
-are next to each module, and those for PyTorch's module files are below `nn/modules`. Signatures in
-a module's source are read from there, so the module need not be imported.
+Tensor's methods are in `tensor/methods.pyi`. Stubs for `fastdist`, `special` and `nn.functional`
+are next to each module, and stubs for PyTorch's module files are below `nn/modules`. Signatures in
+a module's source are read from the source, so the module need not be imported.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _modules() -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_FILES"
     )
     files = ast.literal_eval(listed)
-    # Two packages have this name: nn's is used, and fastdist's is hidden.
+    # nn and fastdist both have a package of this name: nn's hides fastdist's.
     twice = {"utils": "  # type: ignore[no-redef]"}
     rooms = "".join(f"from . import {file} as {file}{twice.get(file, '')}\n" for file in files)
     yield "__init__", _MODULES.format(what="files") + rooms
@@ -146,8 +146,8 @@ def _members() -> Iterator[str]:
 
 
 def _signed(name: str, function: Any) -> tuple[Any, str | None]:
-    """Return the function whose signature to use, and a result type. For an in-place twin it is the
-    op, which takes the same arguments except `out`.
+    """Return the function whose signature to use, and a result type. For an in-place twin the
+    function is the op, which takes the same arguments except `out`.
     """
     twin = getattr(TensorMethods, name[:-1], None) if name.endswith("_") else None
     told_by = getattr(function, "__wrapped__", function).__name__
@@ -203,7 +203,7 @@ def _constant(name: str, value: Any) -> str:
     if isinstance(value, type):
         base = "TypedStorage" if name.endswith("Storage") else "Tensor"
         return f"class {name}({base}): ...\n"
-    # cdouble has a separate class.
+    # By isinstance, because cdouble has a subclass of DType.
     kind = "DType" if isinstance(value, DType) else known(type(value).__name__)
     kind = "None" if value is None else kind
     return f"{name}: {builtin(kind)}\n"

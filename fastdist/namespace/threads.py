@@ -46,7 +46,7 @@ def get_num_threads() -> int:
 
 
 def end_idle_threads() -> None:
-    """End the idle threads of kernels and matrix products; later ones start new threads."""
+    """End the idle threads of kernels and matrix products; later work starts new threads."""
     launch = sys.modules.get(_LAUNCH)
     if launch is not None:
         launch.end_idle_threads()

@@ -26,7 +26,7 @@ class Trace:
     the function read (`x.item()`, `if x > 0`) keep their values. A separate call in the trace shows
     where they were read.
 
-    Note    `backward()` works on raw arrays, so its ops are not recorded; those of `func.grad` are
+    Note    `backward()` works on raw arrays, so its ops are not recorded; ops of `func.grad` are
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class Trace:
 
 @overridable
 def trace(input: Any) -> Any:
-    """Return the sum of a matrix's diagonal. For a function, return one that calls it and returns a
-    Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
+    """Return the sum of a matrix's diagonal. For a function, return a function that calls it and
+    returns a Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
     """
     if isinstance(input, Tensor) or not callable(input):
         return COMPOSITES["trace"].call(input)

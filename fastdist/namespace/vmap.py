@@ -105,7 +105,7 @@ def _require_usable(randomness: str, chunk_size: int | None) -> None:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
 
-# Steps that a package has replaced in torch._functorch.vmap. tensordict's also accept tensordicts.
+# Steps that packages replace in torch._functorch.vmap: tensordict's steps also accept tensordicts.
 STEPS: Final = ("_process_batched_inputs", "_create_batched_inputs", "_unwrap_batched")
 replaced_steps: dict[str, Callable[..., Any]] = {}
 

@@ -48,7 +48,7 @@ class ReLU(_InPlace):
 
 
 class Threshold(_InPlace):
-    """Keeps elements above threshold, and replaces the others by value."""
+    """Keeps elements above `threshold`, and replaces the others by `value`."""
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)

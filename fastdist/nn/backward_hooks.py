@@ -42,8 +42,8 @@ class _Seam(Function):
 class BackwardWatch:
     """One call of a module that has backward hooks.
 
-    It calls the hooks `pre` with (module, grad_output) and `full` with (module, grad_input,
-    grad_output).
+    The object calls the hooks `pre` with (module, grad_output), and `full` with (module,
+    grad_input, grad_output).
 
     Thread  created by the call; used by the thread that runs the backward pass
     """
@@ -92,16 +92,16 @@ class BackwardWatch:
         for hook in self._full:
             given = hook(self._module, grads, self._grad_output)
             grads = _chosen(given, grads, "Backward hook")
-        self._grad_output = None  # not kept for as long as the graph is
+        self._grad_output = None  # released now: the graph may live longer
         return grads
 
 
 def _pass_seam(
     values: tuple[Any, ...], see: Callable[[Grads], Grads] | None
 ) -> tuple[tuple[Any, ...], bool]:
-    """Pass the values that require grad through a seam; return all values, and whether any does.
+    """Pass values that require grad through a seam; return all values, and whether there were any.
 
-    Note    see gets one gradient per value, and None for a value that does not require grad
+    Note    `see` gets one gradient per value, and None for a value that does not require grad
     """
     places = [i for i, one in enumerate(values) if isinstance(one, Tensor) and one.requires_grad]
     if see is None or not places or not tls.grad:

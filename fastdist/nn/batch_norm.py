@@ -247,8 +247,8 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Return input, normalised per channel.
 
-        The statistics are those of all processes' batches in training mode, else the running ones,
-        or this batch's if there are none.
+        Training mode uses the statistics of all processes' batches. Evaluation mode uses the
+        running statistics, or this batch's if there are none.
         """
         group = self._group()
         if group is None:

@@ -25,7 +25,7 @@ _TRANSPOSED = (
 
 
 def repeated(value: Any, count: int) -> Any:
-    """Return value as a tuple of count equal numbers; a tuple or list is returned unchanged."""
+    """Return `value` as a tuple of `count` equal numbers; a tuple or list is returned unchanged."""
     return tuple(value) if isinstance(value, tuple | list) else (value,) * count
 
 
@@ -332,7 +332,7 @@ class _ConvTransposeNd(_ConvNd):
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """Return the transposed convolution of input with the weight.
 
-        output_size selects one of the result sizes that the stride allows.
+        `output_size` selects one of the result sizes that the stride allows.
 
         Raises  ValueError for an output_size that the stride does not allow
         """

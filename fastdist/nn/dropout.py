@@ -81,7 +81,7 @@ class Dropout3d(_Dropout):
 class AlphaDropout(_Dropout):
     """In training, sets elements to selu's lowest value with probability p.
 
-    It then scales and shifts all elements to keep their mean and variance.
+    Then all elements are scaled and shifted to keep their mean and variance.
 
     Source  Klambauer et al. 2017, "Self-Normalizing Neural Networks"
     """

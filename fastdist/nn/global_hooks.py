@@ -1,6 +1,7 @@
 """Hooks on all modules, which run at every call or at every registration of a member.
 
-They are for debugging and profiling. Names and arguments are as in PyTorch's nn/modules/module.py.
+The hooks are for debugging and profiling. PyTorch's nn/modules/module.py has the same names and
+arguments.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def register_module_forward_hook(
     Args:
         hook: The function.
         with_kwargs: Whether to call hook(module, args, kwargs, output) instead.
-        always_call: Whether to call it with output=None when forward raises.
+        always_call: Whether to call the hook with output=None when forward raises.
     """
     return add_hook(GLOBAL_HOOKS, Hook(hook, with_kwargs, always_call), prepend=False)
 

@@ -49,7 +49,7 @@ __all__ = [
     "zeros_",
 ]
 
-# The gain of each nonlinearity: larger weights make up for how much it shrinks its inputs.
+# The gain of each nonlinearity: larger weights compensate for a function that shrinks its inputs.
 _GAINS = {
     "linear": 1.0,
     "conv1d": 1.0,
@@ -91,7 +91,7 @@ Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the factor that keeps the standard deviation constant through a nonlinearity.
 
-    param is the negative slope of leaky_relu.
+    `param` is the negative slope of leaky_relu.
 
     Raises  ValueError for an unknown nonlinearity
     """

@@ -129,7 +129,7 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """Applies a Linear, which it contains, and computes the cross entropy of the outputs.
+    """Applies its own Linear layer, and computes the cross entropy of the outputs.
 
     Shape   (N, in_features) or (in_features,), and classes or probabilities
     """
@@ -338,7 +338,8 @@ class GaussianNLLLoss(_Loss):
 class CTCLoss(_Loss):
     """Computes -log of the probability of the target under Connectionist Temporal Classification.
 
-    It sums over all alignments that give the target when repetitions are merged and blanks removed.
+    The probability is summed over all alignments that give the target when repetitions are merged
+    and blanks removed.
     """
 
     def __init__(

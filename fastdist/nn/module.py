@@ -57,8 +57,8 @@ class Module(StateDict):
     `load_state_dict` save and restore its parameters and buffers by name, `to` moves them, `train`
     and `eval` switch its mode.
 
-    Thread  several threads may call a module concurrently; only one may change it (parameters,
-            mode, hooks)
+    Thread  several threads may call a module concurrently; only one thread at a time may change its
+            parameters, mode and hooks
 
     Raises:
         AttributeError: When a parameter or module is assigned, the subclass has not called

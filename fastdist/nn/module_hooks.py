@@ -140,7 +140,7 @@ def _before(
 
 
 def _after_error(module: Any, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Call an always_call hook after forward raised; forward's error is the one that is raised."""
+    """Call an always_call hook after forward raised; only forward's error is raised."""
     try:
         _after(module, hook, args, kwargs, None)
     except Exception as error:

@@ -33,7 +33,7 @@ def _profiled_call(self: Module, *args: Any, **kwargs: Any) -> Any:
 
 
 def _path_of(module: Module, outer: Module | None) -> str:
-    """Return the path of the calling module plus module's name in it; else module's class name."""
+    """Return the calling module's path plus the name of `module` in it; else its class's name."""
     if outer is not None:
         for name, one in outer.named_modules():
             if one is module and name:

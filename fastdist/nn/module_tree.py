@@ -121,7 +121,7 @@ class ModuleTree:
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Register a tensor that moves with the module but is not a parameter.
 
-        It is part of the state_dict if persistent is set.
+        The tensor is part of the state_dict if `persistent` is set.
 
         Raises  KeyError for a name that exists or has a dot, TypeError if tensor is not a Tensor
         """
@@ -242,7 +242,7 @@ class ModuleTree:
     def get_submodule(self, target: str) -> Child:
         """Return the module at a dotted path; "" is this module.
 
-        Raises  AttributeError that names the first missing attribute, or one that is not a Module
+        Raises  AttributeError that names the first attribute that is missing or not a Module
         """
         module: Child = self
         for name in target.split(".") if target else ():

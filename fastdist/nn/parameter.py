@@ -146,7 +146,7 @@ def is_lazy(param: Any) -> bool:
 
 
 def still_lazy(before: Tensor, after: Tensor) -> Tensor:
-    """Return after, the moved or converted buffer: an UninitializedBuffer if it has no shape."""
+    """Return `after`, the moved or converted buffer: an UninitializedBuffer if it has no shape."""
     if not isinstance(before, UninitializedBuffer):
         return after
     return UninitializedBuffer(False, after.device, after.dtype, before.persistent)

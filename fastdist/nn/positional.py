@@ -128,10 +128,10 @@ def embedding_bag(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return nn.functional.embedding_bag's result and three more tensors.
 
-    They are the bag of each index, the number of counted indices per bag, and the index of each
-    maximum. For sums and means the last one is the number of counted indices again.
+    The three are the bag of each index, the number of counted indices per bag, and the index of
+    each maximum. For sums and means the last tensor is the number of counted indices again.
 
-    mode is 0 (sum), 1 (mean) or 2 (max); reading the indices waits for the device
+    `mode` is 0 (sum), 1 (mean) or 2 (max); reading the indices waits for the device
     """
     found = F.embedding_bag(
         indices,

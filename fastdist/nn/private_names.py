@@ -83,7 +83,7 @@ _FACTORY_NAMES = ("device", "dtype", "memory_format")
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """Return the device, dtype and memory_format among a constructor's keyword arguments.
 
-    They may also be inside an argument `factory_kwargs`.
+    These three may also be inside an argument `factory_kwargs`.
 
     Raises  TypeError for an argument given twice, or for any other argument
     """

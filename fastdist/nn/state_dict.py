@@ -40,7 +40,7 @@ class StateDict(ModuleTree):
     _version: int = 1
 
     def get_extra_state(self) -> Any:
-        """Return extra state for the state dict; a subclass overrides it with set_extra_state."""
+        """Return extra state for the state dict; override it together with set_extra_state."""
         raise RuntimeError(f"{type(self).__name__}.get_extra_state() is not there to be called")
 
     def set_extra_state(self, state: Any) -> None:
@@ -158,7 +158,7 @@ class StateDict(ModuleTree):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Copy a state dict into this module's tensors; with assign, replace the tensors instead.
+        """Copy a state dict into this module's tensors; with `assign`, replace the tensors instead.
 
         Raises  RuntimeError for different shapes and, if strict, for keys that do not match;
                 TypeError for a value that is not a mapping
@@ -217,7 +217,7 @@ class StateDict(ModuleTree):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load this module's entries, without those of its children.
+        """Load this module's entries, without its children's entries.
 
         A class overrides it to read formats of older versions (local_metadata's "version").
         """

@@ -30,7 +30,7 @@ def draw_truncated(
     """Return float64 numbers in the shape of `like`, from a normal distribution truncated to [a,
     b].
 
-    They stay in [a, b] when they are rounded to like's dtype.
+    The numbers stay in [a, b] when they are rounded to the dtype of `like`.
 
     Source  Robert 1995, "Simulation of truncated normal variables"
     """
@@ -94,7 +94,7 @@ def _in_turns(count: int, propose: Propose) -> Array:
 
 
 def _representable(like: Tensor, a: float, b: float) -> tuple[float, float]:
-    """Return the smallest and largest value of like's dtype in [a, b]; a and b if there is none."""
+    """Return the extreme values of `like`'s dtype in [a, b]; a and b if there are none."""
     dtype = like.dtype
     if not dtype.is_floating_point:
         return a, b

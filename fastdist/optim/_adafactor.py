@@ -15,8 +15,8 @@ from .counted import CountedOptimizer
 from .fused import fused
 from .optimizer import Group
 
-# The op behind `norm`, which first determines the kind of norm: that doubles the time for a small
-# tensor.
+# The op that `norm` calls. `norm` itself first determines the kind of norm, which doubles the time
+# for a small tensor.
 _norm = OPS["vector_norm"]
 _shrink = fused("p * keep", "p", "keep")
 _spread = fused("v + new * (g * g - v)", "v", "g", "new")
@@ -109,7 +109,7 @@ class Adafactor(CountedOptimizer):
 def _from_factors(
     rows: Tensor, columns: Tensor, gradient: Tensor, new: float, least: float
 ) -> Tensor:
-    """Update the mean squares of rows and columns; return the matrix of estimates they give."""
+    """Update the mean squares of rows and columns; return the matrix estimated from both."""
     for means, dim in ((rows, -1), (columns, -2)):
         _average(means, _norm(gradient, 2, dim, True), new, gradient.shape[dim])
     return (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=least)

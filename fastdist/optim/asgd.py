@@ -108,7 +108,7 @@ class ASGD(CountedOptimizer):
         return state
 
     def _next_of_all(self, group: Group, step: Tensor, states: list[dict[str, Any]]) -> list[Any]:
-        """As _next, but for a column of step counts on the device."""
+        """Like `_next`, for a column of step counts on the device."""
         lr, lambd = group["lr"], group["lambd"]
         etas, mus = ([state[name] for state in states] for name in ("eta", "mu"))
         eta, mu = taken(etas), taken(mus)
@@ -117,7 +117,7 @@ class ASGD(CountedOptimizer):
         return [1.0 - lambd * eta, eta, group["weight_decay"], mu]
 
     def _next(self, group: Group, step: Any, state: dict[str, Any]) -> list[Any]:
-        """Return the numbers of this step, and store those for the next step."""
+        """Return the numbers of this step, and store the numbers for the next step."""
         lr, lambd, kept = group["lr"], group["lambd"], [state["eta"], state["mu"]]
         eta, mu = [float(one.item()) for one in kept]
         next_eta = float(lr / ((1.0 + lambd * lr * step) ** group["alpha"]))

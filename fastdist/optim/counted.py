@@ -94,7 +94,7 @@ class CountedOptimizer(Optimizer):
         as_tensors = capturable or (self._differentiates_steps and group["differentiable"])
         steps = [state["step"] for state in states]
         if all(step._layout.device is CPU for step in steps):
-            # By NumPy, because one op takes as long as updating a small parameter's mean.
+            # With NumPy: an op would take as long as updating the mean of a small parameter.
             counts: list[Any] = []
             for step in steps:
                 array = step._array

@@ -45,7 +45,7 @@ def put(column: Tensor, kept: Sequence[Tensor]) -> None:
 def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
     """Set Tensors of one element to these numbers; each counts as changed in place."""
     if {one._layout.device.type for one in kept} == {"cpu"}:
-        # By NumPy, because one op takes as long as updating a small parameter's mean.
+        # With NumPy: an op would take as long as updating the mean of a small parameter.
         for one, number in zip(kept, numbers, strict=True):
             one._array.fill(number)
         bump_all(kept)
@@ -56,7 +56,7 @@ def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
 
 
 def is_column(counts: Sequence[Any]) -> bool:
-    """Return whether counts are on a device: then each entry is the same column of all counts."""
+    """Return whether counts are on a device: then every entry of `counts` is one shared column."""
     return bool(counts) and isinstance(counts[0], Tensor) and counts[0].ndim > 0
 
 

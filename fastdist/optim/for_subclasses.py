@@ -27,7 +27,7 @@ _global_optimizer_pre_hooks = _of_all_before_steps
 _global_optimizer_post_hooks = _of_all_after_steps
 _foreach_supported_types = [Tensor, Parameter]
 
-# Texts that those optimisers insert into their docstrings.
+# Parameter descriptions that optimisers of other packages insert into their docstrings.
 _params_doc = """params (iterable): parameters, (name, parameter) pairs, or dicts that are groups"""
 _foreach_doc = (
     """foreach (bool, optional): ignored, parameters are stepped together (default: None)"""

@@ -25,7 +25,7 @@ def fused(text: str, *names: str) -> Callable[..., None]:
     target.
 
     The first name is target's. An operand is a Tensor of target's shape, dtype and device, a
-    number, or a Tensor of one element. text need not use all names. With grad mode on, the update
+    number, or a Tensor of one element. `text` need not use all names. With grad mode on, the update
     is recorded for autograd.
     """
     used = parse(text, names).used
@@ -73,8 +73,8 @@ def _is_alike(one: Layout, other: Layout) -> bool:
 def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
     """Return the result of the body for the operands, computed by recorded ops.
 
-    Note    it records copies of the operands, because later updates change these in place and a
-            backward pass needs the old values
+    Note    copies of the operands are recorded, because later updates change the operands in place
+            and a backward pass needs the old values
     """
     made: dict[Any, Tensor] = {}
     by_name = dict(zip(body.names, operands, strict=True))
@@ -96,7 +96,7 @@ def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
 def direction(*, maximize: bool, weight_decay: Any) -> str:
     """Return the expression of the effective gradient in a step, as text.
 
-    It is -g to maximize, else g; plus `decay * p` if there is weight decay.
+    The expression is -g to maximize, else g; plus `decay * p` if there is weight decay.
     """
     g = "-g" if maximize else "g"
     return f"({g} + decay * p)" if weight_decay else f"({g})"

@@ -24,7 +24,7 @@ class LBFGS(Optimizer):
     Raises  ValueError for a negative rate or several groups; RuntimeError for an unknown line
             search
     Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 7.4, 3.5 and 3.6; the
-            bounds are those of Mark Schmidt's minFunc, as in PyTorch
+            bounds are taken from Mark Schmidt's minFunc, as in PyTorch
     Note    a step calls its closure at most max_eval times. All parameters are flattened into one
             real vector (a complex number counts as two), so they must be on one device
     """
@@ -68,7 +68,7 @@ class LBFGS(Optimizer):
                 f"only 'strong_wolfe' is supported, not {short_repr(group['line_search_fn'])}; "
                 "or None"
             )
-        # The state of all parameters is stored under the first one, so that load_state_dict
+        # The first parameter's entry has the state of all parameters, so that load_state_dict
         # converts it to that parameter's dtype and device.
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)

@@ -15,8 +15,8 @@ LEAST_WIDTH = 1e-9
 class Point(NamedTuple):
     """A point on the line: its distance t, the loss, its gradient, and the slope along the line.
 
-    Note    slope is a Tensor of one element, and so is a t computed from slopes: comparisons then
-            round in the parameters' dtype
+    Note    `slope` is a Tensor of one element, and so is a `t` computed from slopes: comparisons
+            then round in the parameters' dtype
     """
 
     t: Any

@@ -7,7 +7,7 @@ from typing import Any
 from .fused import direction
 from .optimizer import Group
 
-# The numbers that the lines of `follow` use; keep is the parameter's factor in decoupled decay.
+# The numbers that the lines of `follow` use; `keep` is the parameter's factor in decoupled decay.
 FOLLOWED = ("new", "beta", "new_square", "decay", "keep")
 
 

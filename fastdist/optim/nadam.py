@@ -101,9 +101,9 @@ class NAdam(CountedOptimizer):
         return state
 
     def _ahead(self, group: Group, step: Any, kept: Tensor | list[Tensor]) -> list[Any]:
-        """Return the numbers of one step, and multiply the product of all momenta by this step's.
+        """Return the numbers of one step, and multiply the momenta's product by the new momentum.
 
-        kept is the product of one parameter, or a list of the products of several.
+        `kept` is the product of one parameter, or a list of the products of several.
         """
         (beta1, beta2), lr = group["betas"], group["lr"]
         mu, ahead = (

@@ -49,9 +49,9 @@ required = _RequiredParameter()
 class Optimizer(HasHooks):
     """Base of optimisers, which update parameters from their gradients.
 
-    It takes an iterable of parameters, of (name, parameter) pairs, or of dicts with "params" and
-    options of that group. A subclass implements `update(group, parameter, gradient)`, or `step` as
-    in PyTorch.
+    An optimiser takes an iterable of parameters, of (name, parameter) pairs, or of dicts with
+    "params" and options of that group. A subclass implements `update(group, parameter, gradient)`,
+    or `step` as in PyTorch.
 
     Thread  any; step_with waits for steps of other threads
 
@@ -98,7 +98,7 @@ class Optimizer(HasHooks):
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
-    # PyTorch's name for it, which optimisers that wrap another one call.
+    # PyTorch's name for with_hooks, which optimisers that wrap other optimisers call.
     profile_hook_step = staticmethod(with_hooks)
 
     def _patch_step_function(self) -> None:
@@ -203,7 +203,7 @@ class Optimizer(HasHooks):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update each parameter that has a gradient; return the result of closure.
 
-        closure is called first, with grad mode on.
+        `closure` is called first, with grad mode on.
 
         Note    after a step that raises (no memory, Ctrl-C) only some parameters may be updated,
                 or a parameter only in part, and a count may include the failed step.
@@ -257,11 +257,11 @@ class Optimizer(HasHooks):
         """Do a step with these gradients instead of `.grad`, which does not change.
 
         Parameters without an entry do not change. This serves gradients that are not in `.grad`,
-        such as those of distributed autograd: several contexts can update one parameter without
+        such as gradients of distributed autograd: several contexts can update one parameter without
         sharing its `.grad`.
 
         Thread  any; one step at a time
-        Note    it also works for an optimiser that overrides step and reads `.grad`: during the
+        Note    also works for an optimiser that overrides step and reads `.grad`: during the
                 step `.grad` has these gradients
         """
         with lock_of(self):
@@ -279,7 +279,7 @@ class Optimizer(HasHooks):
     # The gradients given to step_with, while it runs.
     _given: Mapping[Tensor, Tensor] | None = None
 
-    # Whether it supports complex parameters, by updating real and imaginary parts separately.
+    # Whether complex parameters are supported, by updating real and imaginary parts separately.
     steps_complex = True
 
     # Set by GradScaler during a fused step: nonzero if the step must be skipped.
@@ -306,7 +306,7 @@ class Optimizer(HasHooks):
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         """Update parameters of a group, one by one or in one launch.
 
-        It is called with grad mode off, unless the optimiser is differentiable.
+        Called with grad mode off, unless the optimiser is differentiable.
         """
         for parameter, gradient in zip(parameters, gradients, strict=True):
             self.update(group, parameter, gradient)
@@ -328,7 +328,7 @@ class Optimizer(HasHooks):
     def state_dict(self) -> dict[str, Any]:
         """Return the dict that load_state_dict needs: state and groups, by parameter indices.
 
-        Note    it contains the optimiser's own state tensors, not copies
+        Note    the dict contains the optimiser's own state tensors, not copies
         """
         for hook in tuple(hooks_of(self, "_optimizer_state_dict_pre_hooks").values()):
             hook(self)

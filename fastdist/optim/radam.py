@@ -23,7 +23,7 @@ from .updates import run_program
 def _program(trusts: bool | None, decays: bool, apart: bool, maximize: bool) -> Program:
     """Return the program of a step, which divides by the root of squares if `trusts` is set.
 
-    If trusts is None, the program itself decides: it divides where trust is not 0.
+    If `trusts` is None, the program itself decides: it divides where its number `trust` is not 0.
     """
     moments, _ = follow(decays, apart, maximize)
     adapted, plain = "p - m / left * lr * (root / (sqrt(v) + eps)) * trust", "p - lr * (m / left)"
@@ -106,8 +106,8 @@ class RAdam(CountedOptimizer):
 def _adapted(group: Group, step: Any) -> list[Any]:
     """Return the numbers of one step.
 
-    The last one is None (0 in a column) while the variance of the mean of squares is too large to
-    divide by it.
+    The last number is None (0 in a column) while the variance of the mean of squares is too large
+    to divide by it.
     """
     beta1, beta2 = group["betas"]
     left1, left2 = 1.0 - beta1**step, 1.0 - beta2**step

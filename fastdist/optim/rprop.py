@@ -19,11 +19,11 @@ from .updates import alike_in_parts, run_program
 @functools.cache
 def _program(maximize: bool) -> Program:
     turned = f"d = {direction(maximize=maximize, weight_decay=0)}; turn = d * old"
-    # Where the gradient's sign changed it is set to 0: no step now, and no sign change the next
-    # time.
+    # A gradient whose sign changed is set to 0: no step now, and no sign change the next time.
     kept = "where(turn < T(0), T(0), d)"
     resized = "where(turn > T(0), more, where(turn < T(0), less, where(turn == T(0), T(1), turn)))"
-    # Not minimum and maximum, so that at a bound a step size still gets its whole gradient.
+    # `where` instead of minimum and maximum, which would give only a part of the gradient to a step
+    # size at a bound.
     return read_program(
         f"""
         size = {turned}; s = size * {resized}; where(s < least, least, where(s > most, most, s))

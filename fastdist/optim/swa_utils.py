@@ -55,7 +55,7 @@ def get_swa_avg_fn() -> Average:
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
     """Return a function for AveragedModel's multi_avg_fn.
 
-    It updates lists of Tensors to their exponential moving averages in place.
+    The function updates lists of Tensors to their exponential moving averages in place.
     """
     _require_decay(decay)
 
@@ -194,7 +194,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 def _has_running_statistics(module: Any) -> bool:
-    # Group norm and others have no such method; instance norm has it, but PyTorch excludes it.
+    # Group norm and others lack reset_running_stats; PyTorch excludes instance norm, which has it.
     return (
         hasattr(module, "reset_running_stats")
         and hasattr(module, "momentum")

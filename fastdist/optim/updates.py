@@ -30,10 +30,10 @@ def run_program(
 ) -> None:
     """Run a program for each of several parameters.
 
-    columns has, for each array of the program, a list of Tensors, one per parameter. numbers has a
-    row for each parameter, of numbers or Tensors of one element. A row that all parameters share
-    may have Tensors with one element per parameter: see Note [Numbers on a device]. If skip, a
-    Tensor of one element, is not 0, nothing changes.
+    `columns` has, for each array of the program, a list of Tensors, one per parameter. `numbers`
+    has a row for each parameter, of numbers or Tensors of one element. A row that all parameters
+    share may have Tensors with one element per parameter: see Note [Numbers on a device]. If
+    `skip`, a Tensor of one element, is not 0, nothing changes.
 
     Contiguous parameters of one dtype and device share one launch. With grad mode on, each line is
     recorded for autograd.
@@ -42,7 +42,7 @@ def run_program(
     # Layouts are interned: contiguous tensors of equal shape, dtype and device share one object.
     are_alike = layouts.count(layouts[0]) == len(layouts)
     if skip is None and are_alike and not is_grad_enabled() and layouts[0]:
-        # A single kind, as in most groups.
+        # Most groups have a single kind.
         kinds = {*map(_kind, {*layouts[0]})}
         kind = kinds.pop()
         is_one = not (kinds or kind is None or kind[0].is_complex)
@@ -75,7 +75,7 @@ def as_real(tensor: Tensor) -> Tensor:
 
 
 def alike_in_parts(like: Tensor, value: float) -> Tensor:
-    """Return a Tensor like `like` filled with value; in complex numbers, in both parts."""
+    """Return a Tensor like `like` filled with `value`; in complex numbers, in both parts."""
     number = complex(value, value) if like._layout.dtype.is_complex else value
     return full_like(like, number).detach()
 

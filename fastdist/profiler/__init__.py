@@ -6,7 +6,7 @@ the recorded events, table.py prints tables, and trace.py writes traces for chro
 HTML pages. activities.py lists the kinds of recorded work, given.py validates arguments (a flag may
 be any value with a truth value), and emitted.py sends ranges to NVIDIA's profilers. Events have
 PyTorch's names for ops (dispatch/declaration.py). A function that is made of ops has an event
-around theirs. A GPU's work is reported per op and not per kernel.
+around the events of these ops. A GPU's work is reported per op and not per kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Activities that can be recorded: the CPU's work, and that of other devices."""
+"""Activities that can be recorded: the work of the CPU, and of other devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..devices.gpus import device_count
 
 class ProfilerActivity(enum.Enum):
     """The kinds of work to record. PrivateUse1 means devices other than the CPU and
-    CUDA, as `sim`.
+    CUDA, such as `sim`.
     """
 
     CPU = 0
@@ -69,7 +69,7 @@ def activities_of(
 ) -> set[ProfilerActivity]:
     """Return the activities to record, by default all available ones; warn of unavailable ones.
 
-    use_cuda is the older flag for CUDA.
+    `use_cuda` is the older flag for CUDA.
 
     Raises  ValueError for an activity that is given twice; TypeError for a value that is not an
             activity; AssertionError for an empty collection

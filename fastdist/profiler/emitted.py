@@ -72,10 +72,10 @@ class _Emitted(Recording):
         self._push, self._pop = nvtx.RangePush, nvtx.RangePop
 
     def take(self, known: TimeRange) -> None:
-        """Ignore it: nothing is stored."""
+        """Ignore the range: nothing is stored."""
 
     def take_op(self, given: tuple[Any, ...]) -> None:
-        """Ignore it: nothing is stored."""
+        """Ignore the range: nothing is stored."""
 
     def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:
         """Push an NVTX range."""

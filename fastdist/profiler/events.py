@@ -25,7 +25,7 @@ _NO_SEPARATORS: Final = str.maketrans(" ;\t\n", "____")
 class FunctionEventAvg(Formatted):
     """The sum of all events with one name, or of such averages; times are in microseconds.
 
-    Note    fields that cannot be summed, such as `stack`, are those of the first event
+    Note    fields that cannot be summed, such as `stack`, are taken from the first event
     """
 
     def __init__(self, key: str = "", events: Sequence[Any] = ()) -> None:
@@ -235,7 +235,7 @@ def events_of(ranges: Sequence[TimeRange]) -> EventList:
     origin_ns = ranges[0].start_ns if ranges else 0
     events = EventList()
     open_ones: dict[tuple[int, bool, int], list[FunctionEvent]] = {}
-    # If two begin at the same time, the longer one is the outer one.
+    # If two events begin at the same time, the longer event is the outer event.
     for known in sorted(ranges, key=lambda one: (one.start_ns, -one.stop_ns)):
         event = FunctionEvent(known, origin_ns, len(events))
         events.append(event)

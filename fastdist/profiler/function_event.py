@@ -53,8 +53,8 @@ class FunctionEvent(Formatted):
     have one `name` for tables, and different values of `trace_name`.
 
     `cause` is the op to which a gradient or a kernel belongs. `kernels` lists the device work of an
-    op; `device_time_total` is its time plus that of inner events. A kernel is an event too, with a
-    `device_type` other than the CPU and no CPU time. `use_device` is the kind of device that the
+    op; `device_time_total` is its time plus inner events' time. A kernel is an event too, with
+    a `device_type` other than the CPU and no CPU time. `use_device` is the kind of device that the
     event used, or None. `cpu_memory_usage` is the number of bytes that its thread allocated for
     results of ops while it ran, minus the bytes that were freed. `self_cpu_memory_usage` excludes
     inner events. `device_memory_usage` and its self version do the same for other devices.

@@ -14,7 +14,7 @@ _SCHEDULE = "profiler.schedule(wait=1, warmup=1, active=2)"
 
 
 def require_callable(name: str, given: object, takes: str, example: str) -> None:
-    """Raise TypeError unless given is None, or a callable with these parameters."""
+    """Raise TypeError unless `given` is None, or a callable with these parameters."""
     if given is not None and not callable(given):
         raise TypeError(
             f"profile({name}=...): expected a function of {takes}, such as {example}, got "
@@ -46,13 +46,13 @@ def action_at(schedule: Callable[[int], ProfilerAction] | None, step: int) -> Pr
 
 
 def require_ready_handler(given: object) -> None:
-    """Raise TypeError unless given can be called with a profile."""
+    """Raise TypeError unless `given` can be called with a profile."""
     example = "profiler.tensorboard_trace_handler('./log')"
     require_callable("on_trace_ready", given, "the profile", example)
 
 
 def require_observer(given: object) -> None:
-    """Raise TypeError unless given has the methods of an execution observer."""
+    """Raise TypeError unless `given` has the methods of an execution observer."""
     lacks = [one for one in ("start", "stop", "cleanup") if not callable(getattr(given, one, None))]
     if given is not None and lacks:
         raise TypeError(

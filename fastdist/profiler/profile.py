@@ -77,8 +77,8 @@ class profile(KeyAverages):
     """`with profile() as p:` records the times of ops; `p.key_averages().table()` prints them.
 
     With a schedule, `step()` ends a step, and on_trace_ready(p) is called at the end of the last
-    step of each recording; without one, at the end of the block. Remote calls are profiled on the
-    other workers with the same options; their events are returned with the answers.
+    step of each recording; without a schedule, at the end of the block. Remote calls are profiled
+    on the other workers with the same options; their events are returned with the answers.
 
     Note    while it records, ops take their general path, as under autocast, and gradients
             consist of ops; both take longer than usual. An op of 9 us takes 1 us more with
@@ -92,7 +92,7 @@ class profile(KeyAverages):
         on_trace_ready: Called with this profile at the end of each recording; nothing if None.
         record_shapes: Whether to record the input shapes of ops.
         profile_memory: Whether to record bytes that results of ops allocate and free on the CPU,
-            but not tensors that no op makes, such as those of `ones`; on other devices all bytes.
+            but not tensors that no op makes, such as results of `ones`; on other devices all bytes.
         with_stack: Whether to record the Python stack at the start of each event. A gradient has
             the stack of its op. Work for another worker has the stack down to the called function.
         with_flops: Whether to count the operations of matrix products, convolutions, sums and

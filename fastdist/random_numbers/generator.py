@@ -79,11 +79,11 @@ class Generator:
 
     # Guards _seed and _offset of all generators, for a few assignments. Nothing is called while it
     # is held, because a signal handler could run there, and may draw or save the state. From Python
-    # 3.14 on, a handler may run right after the lock is taken, before any assignment. So it is
-    # reentrant.
+    # 3.14 on, a handler may run right after the lock is taken, before any assignment. So the
+    # lock is reentrant.
     _stream_lock = threading.RLock()
 
-    # Class attributes, for a subclass that skips __init__: it is on the CPU.
+    # Class attributes, for subclasses that skip __init__: their generators are on the CPU.
     device: Device = CPU
     # The state of the capture while a graph is captured. See Note [Draws in a graph].
     captured: CapturedDraws | None = None
@@ -201,7 +201,7 @@ class Generator:
     def reserve_uniform(
         self, shape: Sequence[int], dtype: np.dtype[Any], *, of: CapturedDraws | None = None
     ) -> tuple[Any, int]:
-        """Reserve the blocks that uniform needs, for a kernel that computes the numbers. With `of`,
+        """Reserve the blocks of `uniform`, for a kernel that computes the numbers. With `of`,
         reserve them from a graph's part of the stream.
         """
         return (of or self).reserve(philox.blocks_for(prod(shape), philox.words_each(dtype)))
@@ -214,7 +214,7 @@ class Generator:
     def reserve_normal(
         self, shape: Sequence[int], dtype: np.dtype[Any], *, of: CapturedDraws | None = None
     ) -> tuple[Any, int]:
-        """Reserve the blocks that normal needs, like reserve_uniform."""
+        """Reserve the blocks that `normal` needs, like reserve_uniform."""
         count = prod(shape)
         return (of or self).reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
 
@@ -235,10 +235,10 @@ class Generator:
     def reserve_integers(
         self, low: int, high: int, shape: Sequence[int], *, of: CapturedDraws | None = None
     ) -> tuple[Any, int, int, int]:
-        """Reserve the blocks that integers needs, like reserve_uniform; return the kernel's
+        """Reserve the blocks that `integers` needs, like reserve_uniform; return the kernel's
         arguments: seed, first block, low and high.
 
-        Raises  RuntimeError in the cases in which integers does
+        Raises  RuntimeError in the cases in which `integers` raises it
         """
         if low >= high:
             raise RuntimeError(

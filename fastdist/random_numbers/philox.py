@@ -121,7 +121,7 @@ def words64(seed: int, first: int, count: int) -> np.ndarray:
 
 @functools.cache
 def _bits_of(dtype: np.dtype[Any]) -> int:
-    # Uses dtype.char, because NumPy composes dtype.name at each access: 1 us.
+    # Cached, because NumPy composes dtype.name at each access: 1 us.
     return _BITS[dtype.name]
 
 
@@ -251,7 +251,7 @@ def drops_below(p: float) -> tuple[int, float]:
 
 
 def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.ndarray:
-    """Return the four words of block first + element, for each of elements.
+    """Return the four words of block `first` + element, for each of `elements`.
 
     Shape   (n,) -> (4, n)
     """

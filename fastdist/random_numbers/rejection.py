@@ -35,8 +35,8 @@ def gamma(stream: Stream, concentration: Array) -> Array:
 
 
 def log_gamma(stream: Stream, concentration: Array) -> Array:
-    """Return the logarithms of the numbers that gamma draws from the same stream; they are finite
-    even if gamma underflows to 0.
+    """Return the logarithms of the numbers that `gamma` draws from the same stream; they are finite
+    even if `gamma` underflows to 0.
     """
     out, places, fractions = _unscaled_gamma(stream, concentration)
     out = np.log(out)

@@ -230,7 +230,7 @@ class Archive:
 
 
 def _long_numbers(extra: bytes, size: int, packed: int, start: int) -> list[int]:
-    """Return the three numbers; those that exceed 32 bits are taken from the zip64 extra field."""
+    """Return the three numbers; numbers above 32 bits are taken from the zip64 extra field."""
     at = 0
     while at + 4 <= len(extra):
         tag, length = struct.unpack_from("<2H", extra, at)

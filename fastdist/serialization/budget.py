@@ -100,7 +100,7 @@ def _cost_of_key(one: Any) -> int:
     if isinstance(one, int):
         return 1 + one.bit_length() // 64
     if isinstance(one, tuple | frozenset):
-        # Checked before its items are pushed on a list: there may be a million.
+        # Checked before the caller pushes the items on a list: there may be a million.
         return 1 + (len(one) if len(one) > _MOST_PARTS_OF_A_KEY else 0)
     if not isinstance(one, _KEYS) and one is not None and type(one).__hash__ is None:
         raise UnpicklingError(

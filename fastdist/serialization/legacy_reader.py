@@ -35,7 +35,7 @@ _SMALL: Final = 1 << 16
 
 def is_legacy(head: bytes) -> bool:
     """Return whether a file with these first bytes is in this format."""
-    # The protocol, and from 4 on the length of a frame, precede the number.
+    # The protocol, and from protocol 4 on the length of a frame, precede the magic number.
     return any(0 <= head.find(one, 0, _HEAD_BYTES) <= 11 for one in _HEADS)
 
 
@@ -66,7 +66,7 @@ class LegacyRecords(Records):
         return self._stream.at
 
     def load(self, saved_id: Any) -> Any:
-        """Return the storage, or a part of one, for a persistent id. Some files store modules with
+        """Return the storage, or a part of it, for a persistent id. Some files store modules with
         their source code: for such an id, return the module's class.
 
         Raises  UnpicklingError or RuntimeError for an invalid id or a damaged file

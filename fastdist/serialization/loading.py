@@ -58,8 +58,8 @@ def load(
     Note    reads PyTorch's formats before 1.6 too. With weights_only, each byte of the pickle takes
             at most about 2 us and 160 bytes of memory, and tensors take at most the size of the
             file. For the older formats, a file object is left after the last byte that was read
-    Raises  pickle.UnpicklingError for another kind of file, or one that weights_only does not
-            allow; RuntimeError for a damaged file; EOFError for an empty file
+    Raises  pickle.UnpicklingError for another kind of file, or for values that weights_only
+            does not allow; RuntimeError for a damaged file; EOFError for an empty file
 
     Args:
         f: A path, or a file object with `read` and `seek`.

@@ -34,9 +34,9 @@ _UNKNOWN: Final = object()
 
 def walk(stream: ByteStream, note: Callable[[Any], None]) -> bytes:
     """Return the bytes of the next pickle, and move the stream after it. Pass each persistent id in
-    it to note.
+    it to `note`.
 
-    Raises  UnpicklingError for bytes that are not a pickle; errors of note
+    Raises  UnpicklingError for bytes that are not a pickle; errors of `note`
     """
     start = stream.at
     try:

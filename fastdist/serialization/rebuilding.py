@@ -1,6 +1,6 @@
 """The functions that a file calls to make tensors from its storages; they check all arguments.
 
-Their parameters are those that PyTorch writes.
+Their parameters are the arguments that PyTorch writes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def rebuild_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """Return a tensor of a dtype on a part of an untyped storage. Raises as rebuild_tensor_v2."""
+    """Return a tensor of a dtype on a part of untyped storage. Raises like rebuild_tensor_v2."""
     tensor = _with_bits(_over(storage, storage_offset, size, stride, dtype), metadata)
     return tensor.requires_grad_() if requires_grad else tensor
 
@@ -127,7 +127,7 @@ def get_layout(name: Any) -> MemoryLayout:
 
 def rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
     """Return a sparse tensor of (coordinates, values, size). In newer files `data` also has whether
-    it is coalesced.
+    the tensor is coalesced.
 
     Raises  ValueError or TypeError for parts that do not fit together
     """

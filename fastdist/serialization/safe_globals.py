@@ -247,7 +247,7 @@ def find_safe(module: str, name: str) -> Any:
 
 
 def _twin_of(module: str, name: str) -> Any:
-    """Return the added fastdist class for PyTorch's name of it."""
+    """Return the added fastdist class for PyTorch's name of that class."""
     root = __package__.partition(".")[0] + "."
     if not module.startswith("torch."):
         return None

@@ -28,7 +28,7 @@ _FLOAT: Final = struct.Struct(">d")
 class SafeUnpickler:
     """Reads one pickle, or several in a row, from a buffer of bytes.
 
-    persistent_load returns the value for a persistent id; the budget belongs to the file
+    `persistent_load` returns the value for a persistent id; the budget belongs to the file
     """
 
     def __init__(

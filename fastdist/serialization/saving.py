@@ -46,10 +46,10 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Write obj (a tensor, a state dict, a container, anything that pickles) in PyTorch's format.
+    """Write obj (a tensor, a state dict, anything that can be pickled) in PyTorch's format.
 
-    f is a path or a file object with write(). An old file at a path is replaced only after the new
-    one is completely on the disk; its permissions, and links to it, are kept. Tensors that share
+    `f` is a path or a file object with write(). An old file at a path is replaced only after the
+    new file is completely on the disk; permissions, and links to it, are kept. Tensors that share
     memory still share it after loading. `torch.load` and `fastdist.load` can read the file. With
     _use_new_zipfile_serialization=False, save writes the format before 1.6, which has no checksums.
 
@@ -58,7 +58,7 @@ def save(
     Note    a pickle_module other than pickle may write fastdist's names, which PyTorch cannot read
 
     Args:
-        obj: A tensor, a state dict, or any object that pickles.
+        obj: A tensor, a state dict, or any object that can be pickled.
         f: A path, or a file object with `write`.
         pickle_module: A pickle module to use instead of pickle.
         pickle_protocol: The pickle protocol.

@@ -1,9 +1,9 @@
 """Reads PyTorch's oldest format, of version 0.1.1 and before: a tar archive of four files."""
 
-# Note [The oldest format] The file `storages` begins with their number. For each storage it has a
+# Note [The oldest format] The file `storages` begins with the number of storages. For each it has a
 # pickle of (key, location, class), the number of elements in 8 bytes, and the elements. It ends
 # with a pickle of the storages that are parts of others: (key, key of the whole, offset, length).
-# `tensors` begins with their number. For each tensor it has a pickle of (key, key of the storage,
+# `tensors` begins with the number of tensors. For each it has a pickle of (key, key of the storage,
 # class), the number of axes in 8 bytes, sizes, strides and offset. `pickle` is the value, whose
 # persistent ids are keys of tensors and storages. Numbers in the headers of the archive are octal
 # text. Nothing is extracted to the disk.
@@ -45,7 +45,7 @@ def is_tar(head: bytes) -> bool:
 class TarRecords(Records):
     """The tensors and storages of one file in this format; `pickled` is the pickle of the value.
 
-    Raises  UnpicklingError or RuntimeError for another kind of archive, or a damaged one
+    Raises  UnpicklingError or RuntimeError for another kind of archive, or a damaged archive
     """
 
     def __init__(self, file: Any, restore: Any) -> None:

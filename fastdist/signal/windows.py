@@ -1,8 +1,8 @@
 """Window functions: weights that fade a range of samples in and out.
 
-The functions of torch.signal.windows return symmetric windows by default. Those of fastdist
-itself (`hann_window` and others) return periodic windows, whose next element would equal the first.
-`**more` are the options of `zeros`: dtype, layout, device, requires_grad.
+The functions of torch.signal.windows return symmetric windows by default. fastdist's own
+functions (`hann_window` and others) return periodic windows, whose next element would equal the
+first. `**more` are the options of `zeros`: dtype, layout, device, requires_grad.
 
 Raises  ValueError (periodic windows: RuntimeError) for a negative length, and for dtypes other
         than float32 and float64 (periodic windows accept any floating dtype)
@@ -260,8 +260,8 @@ def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> i
 
 
 # Note [Windows of devices]
-# Each formula is written once, with NumPy's names. On the CPU they are NumPy's functions, and on a
-# device those of OnDevice, so that the numbers are computed there. All formulas compute in float64
+# Each formula is written once, with NumPy's names. On the CPU these are NumPy's functions, and on a
+# device the methods of OnDevice, which compute the numbers there. All formulas compute in float64
 # and round last, so the results differ only by roundings of cos and exp.
 
 
@@ -276,11 +276,11 @@ class OnDevice:
         return arange(count, dtype=float64, device=self._device)
 
     def full(self, count: int, value: float) -> Any:
-        """Return count copies of a value."""
+        """Return `count` copies of a value."""
         return full((count,), value, dtype=float64, device=self._device)
 
     def maximum(self, x: Any, least: float) -> Any:
-        """Return x with elements below `least` replaced by it."""
+        """Return x with elements below `least` replaced by `least`."""
         return x.clamp(min=least)
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:

@@ -2,7 +2,7 @@
 
 The bytes go to a temporary file in the same folder, are flushed to the disk, and a rename replaces
 the old file. On systems with unnamed files (Linux's O_TMPFILE), the temporary file gets a name only
-at the end. A process that is killed before leaves nothing behind.
+at the end. A process that is killed before that leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FULL: Final = frozenset((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", er
 def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterator[BinaryIO]:
     """Open a binary file for writing that replaces `path` when the block ends without an error.
 
-    size is the number of bytes that will be written, for the error message of a full disk.
+    `size` is the number of bytes that will be written, for the error message of a full disk.
 
     Raises  FileNotFoundError, IsADirectoryError, PermissionError; OSError with the path, the size
             and the free space if the disk is full. After any error, also in the block, the old file
             is unchanged
-    Note    permissions and owner of an old file are kept; a new file gets those of open(). A
-            symbolic link stays, and its target is written. A special file, such as a pipe, is
-            written in place
+    Note    permissions and owner of an old file are kept; a new file gets the defaults
+            of open(). A symbolic link stays, and its target is written. A special file, such as a
+            pipe, is written in place
     """
     target = os.path.realpath(path)
     old = _stat(target)

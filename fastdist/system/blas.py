@@ -45,7 +45,7 @@ class Cpu(NamedTuple):
 #     float32  64x64x64 1.19, 0.81   64x784x256 0.88, 0.76   256x1024x1024 0.89, 0.86
 #     float64  64x64x64 1.24, 0.92   64x784x256 1.02, 0.96   256x1024x1024 1.04, 1.00
 #   A product that takes less than a microsecond loses 0.1 us; the layers of a model gain.
-# Zen 3 has no AVX-512 and gets the Haswell kernels anyway. On Intel, OpenBLAS knows the newer
+# Zen 3 has no AVX-512 and gets the Haswell kernels anyway. On Intel, OpenBLAS recognizes newer
 # cores. On ARM these names mean nothing.
 _RIGHT_CORES = {25: "Haswell", 26: "SkylakeX"}
 _NEWEST_FAMILY = max(_RIGHT_CORES)

@@ -1,11 +1,11 @@
 """The cache directory for compiled kernels and generated code, and the loading of generated code.
 
-`FASTDIST_CACHE_DIR` sets it; the default is `~/.cache/fastdist/<version>-<cpu>`. It is never
+`FASTDIST_CACHE_DIR` sets the directory; the default is `~/.cache/fastdist/<version>-<cpu>`, never
 in site-packages, where a leftover would shadow an editable install. Its files can be deleted at any
 time. If it is not writable, or other users could have written to it, each process compiles again.
 
 `FASTDIST_SHIPPED_CACHE_DIR` sets a second directory, from which compiled kernels are only read:
-those of a container image. `fastdist info --warm --into` creates such a directory.
+the kernels of a container image. `fastdist info --warm --into` creates such a directory.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _find_shipped(name: str) -> tuple[str | None, str]:
 
 
 def why_no_cache() -> str:
-    """Return the reason why the cache directory cannot be trusted; "" if it can, or is missing."""
+    """Return why the cache directory cannot be trusted; "" if it can be trusted or is missing."""
     return _find("")[1]
 
 
@@ -114,7 +114,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _default_directory() -> str:
-    # Looked up by name: core must not import the root package, which is always loaded when core is.
+    # Looked up by name: this package must not import the root package, which is loaded already.
     root_package = sys.modules[__name__.partition(".")[0]]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(base, "fastdist", f"{root_package.__version__}-{_cpu()}")
@@ -194,7 +194,7 @@ def _run(name: str, path: str, source: str) -> ModuleType:
 class _Loader:
     """Runs source code from memory. The file is for users and debuggers, and is never read back.
 
-    It has no base class, because importlib.abc loads tempfile, shutil, bz2 and lzma: 0.8 MB.
+    There is no base class, because importlib.abc loads tempfile, shutil, bz2 and lzma: 0.8 MB.
     """
 
     def __init__(self, source: str, path: str) -> None:

@@ -1,6 +1,6 @@
 """Escapes text from other processes before it is logged or printed."""
 
-# Otherwise a line end in a name, or in an error message, could forge lines of the log, and an
+# Unescaped, a line end in a name, or in an error message, could forge lines of the log, and an
 # escape sequence could change the display of a terminal.
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def many_lines(text: object, most: int = _MOST_LETTERS_OF_LINES) -> str:
 def printable(text: object, most: int = _MOST_LETTERS_OF_LINES) -> str:
     """Return a text with all unprintable characters escaped, except line ends and tabs.
 
-    This is for error messages; logs need `one_line` or `many_lines`.
+    The result is for error messages; logs need `one_line` or `many_lines`.
     """
     lines = _cut(_text(text), most).split("\n")
     return "\n".join("\t".join(map(_escaped, line.split("\t"))) for line in lines)

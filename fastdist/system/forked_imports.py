@@ -1,11 +1,11 @@
-"""Makes forks wait for imports in other threads; in the child such a module could never load."""
+"""Makes forks wait for imports in other threads, because the child could never finish these."""
 
 # Note [Forks and imports]
 # Python locks a module while a thread imports it. A child that is forked meanwhile inherits the
 # lock without the thread that holds it, so its own import of that module waits forever. Kernels are
 # imported at first use, by any thread. So a fork checks for such imports and waits until they end.
 # Imports of other packages are ignored, because a program may run for any length of time inside of
-# one.
+# such an import.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOK_EACH_S: Final = 0.002
 
 
 class Forks:
-    """A flag: another fork handler waits for imports, together with its own locks."""
+    """A flag: whether another fork handler waits for imports, together with its own locks."""
 
     wait_elsewhere = False
 

@@ -23,7 +23,7 @@ _held: list[Callable[[int, FrameType | None], Any]] = []
 def interrupt_held() -> Iterator[None]:
     """Delay SIGINT: its handler is called at the end of the block, also after an error.
 
-    Thread  any; handlers run in the main thread, so in others this does nothing
+    Thread  any; handlers run in the main thread, so in other threads this does nothing
     Fork    a child that is forked in the block has the normal SIGINT handler
     Note    several signals count as one, as in Python
     """

@@ -56,7 +56,7 @@ def after_import(library: str, ours: str) -> None:
 
 
 class _Waiting:
-    """A finder that removes itself when the library is imported, and lets the others find it."""
+    """A finder that removes itself when the library is imported, and lets other finders find it."""
 
     def __init__(self, library: str, ours: str) -> None:
         self._library = library

@@ -6,7 +6,7 @@
 # If others may write to it, it must be sticky like /tmp, so that they cannot remove files of other
 # users. The last folder must belong to this user, and must not be writable by others, sticky or
 # not. Symbolic links are followed one by one, because each has an owner and leads to further
-# folders. Missing folders are created for this user only. If another user creates one first, it is
+# folders. Missing folders are created for this user only. If another user creates it first, it is
 # refused. A group counts as other users, unless it is the user's private group, as where the umask
 # is 002.
 
@@ -99,7 +99,7 @@ def _require_folder_of(
 
 
 def read_own_file(path: str, *, or_roots: bool = False) -> bytes | None:
-    """Return the content of a file that only this user can write, or with or_roots also root.
+    """Return the content of a file that only this user (with or_roots, also root) can write.
 
     Other users may have had access to the folder before make_own_folder accepted it. So this
     function does not read files of other users, files that they can write to, links (which could

@@ -34,7 +34,7 @@ def why_not_viable() -> str | None:
 
 
 def create(name: str, size: int) -> int:
-    """Return a descriptor of new zeroed memory of size bytes; `name` appears in system listings.
+    """Return a descriptor of new zeroed memory of `size` bytes; `name` appears in system listings.
 
     Raises  OSError
     """
@@ -51,7 +51,7 @@ def create(name: str, size: int) -> int:
 
 
 def map_of(descriptor: int, size: int, what: str) -> mmap.mmap:
-    """Return a mapping of memory that another process has created with size bytes.
+    """Return a mapping of memory that another process has created with `size` bytes.
 
     Raises  OSError unless the memory has that size and is sealed; the message contains `what`, its
             description

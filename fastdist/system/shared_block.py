@@ -45,7 +45,7 @@ class SharedBlock(mmap.mmap):
         return block
 
     def part(self, start: int, size: int) -> Bytes:
-        """Return a part of the bytes; while an array of this part exists, the same one
+        """Return a part of the bytes; while an array of this part exists, that array
         is returned.
         """
         found = self._parts.get((start, size))
@@ -64,7 +64,7 @@ _blocks: Final[WeakValueDictionary[tuple[int, int], SharedBlock]] = WeakValueDic
 def make_parts(sizes: Iterable[int]) -> list[Bytes]:
     """Return zeroed arrays of these sizes in one new block, which needs a single descriptor.
 
-    Raises  SharedMemoryError if the system does not support such memory, or has no more
+    Raises  SharedMemoryError if the system does not support such memory, or has none left
     """
     starts, end = [], 0
     sizes = list(sizes)

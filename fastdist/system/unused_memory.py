@@ -21,7 +21,7 @@ _PACKAGE = __name__.partition(".")[0]
 def release_unused_memory() -> None:
     """Return whole free pages in malloc's heaps to the system.
 
-    It takes 0.3 ms after init_rpc, and locks the heaps for half of that time. So call it at the
+    This takes 0.3 ms after init_rpc, and locks the heaps for half of that time. So call it at the
     end of a phase with many imports, and not for each call of an op. It does nothing with C
     libraries other than glibc.
 
@@ -34,7 +34,7 @@ def release_unused_memory() -> None:
 
 
 def _forget_compiled_annotations() -> None:
-    """Replace the compiled annotations of fastdist's NamedTuples by texts, as in other classes."""
+    """Replace compiled annotations of fastdist's NamedTuples by strings, as in other classes."""
     for one in tuple.__subclasses__():
         if one.__module__.startswith(_PACKAGE):
             texts = getattr(one, "__annotations__", {})

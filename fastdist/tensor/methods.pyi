@@ -421,7 +421,7 @@ class TensorMethods:
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
         """Replace each element x by callable(x), one after another; this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad; TypeError for one that is not on the CPU,
+        Raises  RuntimeError for a tensor that requires grad; TypeError if it is not on the CPU,
                 or if callable does not return a number
         """
     def arccos(self, *, out: Tensor | None = None) -> Tensor:
@@ -2238,7 +2238,7 @@ class TensorMethods:
                 not on the CPU, or if callable does not return a number
         """
     def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Replace each element x by callable(x, y), with y from other at the same index; this is slow.
+        """Replace each element x by callable(x, y), with y of `other` at the same index; this is slow.
 
         Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
                 not on the CPU, or if callable does not return a number
@@ -2606,8 +2606,8 @@ class TensorMethods:
         positions.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
-        """Return the tensor that load_state_dict stores instead of this one. It has other's values in
-        this memory; or with assign, it is other itself, detached.
+        """Return the tensor that load_state_dict stores instead of this one. It has the values of
+        `other` in this memory; or with assign, it is `other` itself, detached.
         """
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Return a view with the axes `source` moved to the positions `destination`.
@@ -2915,7 +2915,7 @@ class TensorMethods:
             tensor([1., 2.])
         """
     def new_empty(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
+        """Return uninitialized memory of `size`, by default in this tensor's dtype and on its device.
 
         Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
                 negative
@@ -2952,7 +2952,7 @@ class TensorMethods:
             tensor([7., 7.])
         """
     def new_ones(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return ones of size, by default in this tensor's dtype and on its device.
+        """Return ones of `size`, by default in this tensor's dtype and on its device.
 
         Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
                 negative
@@ -2970,7 +2970,7 @@ class TensorMethods:
     def new_tensor(self, data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
         """Return a copy of data, by default in this tensor's dtype and on its device."""
     def new_zeros(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return zeros of size, by default in this tensor's dtype and on its device.
+        """Return zeros of `size`, by default in this tensor's dtype and on its device.
 
         Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
                 negative
@@ -4566,7 +4566,7 @@ class TensorMethods:
     def vsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
         """Return views of parts along the first axis; input must have at least two axes."""
     def where(self, condition: Operand, other: Operand) -> Tensor:
-        """Return this tensor where condition holds, other elsewhere.
+        """Return this tensor where `condition` holds, `other` elsewhere.
 
         Args:
             condition: A tensor of bool that broadcasts with this one.

@@ -21,7 +21,7 @@ def context_decorator(ctx: Any, func: F) -> F:
         ctx: A context manager that can be entered again, or a function that returns a new one.
         func: The function. A generator function runs inside the context between its yields.
 
-    Raises  RuntimeError if ctx is both
+    Raises  RuntimeError if ctx is both a context manager and callable
     """
     is_manager = hasattr(ctx, "__enter__") and hasattr(ctx, "__exit__")
     if is_manager and callable(ctx):

@@ -1,4 +1,4 @@
-"""PyTorch's dispatch modes: importable, but entering one raises an error."""
+"""PyTorch's dispatch modes: importable, but entering a mode raises an error."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def set_device_states(
 ) -> None:
     """Set the states of random generators, as returned by get_device_states.
 
-    device_type is "cuda" by default.
+    `device_type` is "cuda" by default.
 
     Raises  ValueError if the numbers of devices and states differ
     """
@@ -294,7 +294,7 @@ def checkpoint_sequential(
     **kwargs: Any,
 ) -> Any:
     """Call functions (a Sequential or a list) one after another on input, and return the result.
-    They are split into `segments` parts, and all parts but the last are checkpointed.
+    The functions are split into `segments` parts, and all parts but the last are checkpointed.
     """
     use_reentrant = _is_reentrant(use_reentrant, "checkpoint_sequential")
     preserve = kwargs.pop("preserve_rng_state", True)

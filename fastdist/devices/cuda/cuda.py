@@ -289,7 +289,7 @@ class CudaBackend:
         if found is None:
             with device:
                 native = cupy().cuda.Stream(non_blocking=True)
-            # If two threads get here at the same time, both use the first one's stream.
+            # If two threads get here at the same time, both use the first thread's stream.
             made = self._stream_of(device.id, native, "copies")
             found = self._copy_streams.setdefault(device.id, made)
         return found
@@ -321,7 +321,7 @@ class CudaBackend:
             device.synchronize()
 
     def use(self, index: int) -> None:
-        """Make a device this thread's current one in CuPy, so that calls there need not switch."""
+        """Make a device this thread's current one in CuPy, so that calls on it need not switch."""
         device = self._device(index)
         with device_errors():
             device.use()

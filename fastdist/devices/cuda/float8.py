@@ -27,7 +27,7 @@ def uploaded(array: np.ndarray[Any, Any]) -> Any:
 
 
 def downloaded(array: Any, packed: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
-    """Return a copy on the CPU. The function packed returns an array as C-contiguous."""
+    """Return a copy on the CPU. The function `packed` returns an array as C-contiguous."""
     if is_float8(array.dtype):
         codes: np.ndarray[Any, Any] = cupy().asnumpy(packed(array).view(np.uint8))
         return codes.view(array.dtype)
@@ -36,5 +36,5 @@ def downloaded(array: Any, packed: Callable[[Any], Any]) -> np.ndarray[Any, Any]
 
 
 def without_gaps(array: Any, packed: Callable[[Any], Any]) -> Any:
-    """Return an array as C-contiguous, itself if possible. packed does this for float8 types."""
+    """Return an array as C-contiguous, itself if possible. `packed` does this for float8 types."""
     return packed(array) if is_float8(array.dtype) else cupy().ascontiguousarray(array)

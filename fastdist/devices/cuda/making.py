@@ -154,7 +154,7 @@ def adding(otherwise: Callable[[Body, Any, Any], None]) -> Callable[[Any, Any], 
 
     def add_into(accumulator: Any, array: Any) -> None:
         into, kind = accumulator.data, accumulator.__class__
-        # From the memory, because `array.device` creates a new object at each access.
+        # Read from the memory, because `array.device` creates a new object at each access.
         index = into.mem.device_id
         if (
             current_device() != index

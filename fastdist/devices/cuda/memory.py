@@ -205,7 +205,7 @@ class Allocator:
         """Let another stream, which will wait for an event of a captured stream, share its
         allocator.
 
-        This lasts until the capture ends.
+        The streams share the allocator until the capture ends.
         """
         self._captured[other] = self._captured[handle]
 

@@ -19,7 +19,7 @@ from ..backend import backend_of
 from .library import raise_as_ours
 from .stream import CudaStream
 
-# ncclRedOp_t. CuPy's bindings pass these numbers on, even those for which they have no name.
+# ncclRedOp_t. CuPy's bindings have no names for some of these numbers, but pass them on.
 _OPS: Final = {"sum": 0, "product": 1, "max": 2, "min": 3, "avg": 4}
 # ncclDataType_t, for the names of NumPy's and ml_dtypes' dtypes.
 _TYPES: Final = {
@@ -91,7 +91,7 @@ def nccl_errors(what: str) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        # CuPy 14 has no text for NCCL's newer codes, such as that of a remote error.
+        # CuPy 14 has no text for NCCL's newer codes, such as the code of a remote error.
         _raise(what, error.args[0], f"code {error.args[0]}", error)
     except RuntimeError as error:
         if type(error).__name__ != "NcclError":
@@ -120,7 +120,7 @@ def grouped() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # The group must be ended; the first error is more informative than one from its end.
+        # The group must be ended; the first error is more informative than an error from its end.
         with suppress(RuntimeError, KeyError):
             bindings.groupEnd()
         raise

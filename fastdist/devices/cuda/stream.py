@@ -64,7 +64,7 @@ class CudaEvent:
             return bytes(cupy().cuda.runtime.ipcGetEventHandle(self.native.ptr))
 
     def elapsed_ms(self, end: CudaEvent) -> float:
-        """Return the milliseconds from this event to another; both are timed and have passed."""
+        """Return milliseconds from this event to another; both must be timed and have passed."""
         with device_errors():
             return float(cupy().cuda.get_elapsed_time(self.native, end.native))
 
@@ -145,7 +145,7 @@ class CudaStream:
 
     @property
     def stream_id(self) -> int:
-        """The number that identifies the stream among those of its GPU."""
+        """The number that identifies the stream among the streams of its GPU."""
         return int(self.native.ptr)
 
     @property
@@ -168,7 +168,7 @@ class CudaStream:
     @property
     def native_device(self) -> Any:
         """CuPy's device object, to be entered only once."""
-        # A new object each time: it stores the previous device, and several threads may enter one.
+        # A new object each time: it stores the previous device, so threads must not share it.
         return cupy().cuda.Device(self.index)
 
     @property
@@ -208,7 +208,7 @@ class CudaStream:
             self.wait_stream(stream)
 
     def use(self) -> None:
-        """Make it this thread's current stream until another one is chosen."""
+        """Make this stream the thread's current stream until another stream is chosen."""
         with self.native_device:
             self.native.use()
 
@@ -255,7 +255,7 @@ class CudaStream:
             self.native.synchronize()
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
-        """Call function on a Python thread after the work queued so far, even if that failed."""
+        """Call function on a Python thread after the work queued so far, even after an error."""
         self._calls.put(self, function)
 
     def stop(self) -> None:
@@ -296,9 +296,9 @@ class ExternalStream(CudaStream):
 
 
 class _HostCalls:
-    """The thread that calls a stream's host functions; it starts with the first one."""
+    """The thread that calls a stream's host functions; it starts with the first function."""
 
-    # It does not use CUDA's host functions: they run on a driver thread. Waiting there for the
+    # CUDA's host functions are not used: they run on a driver thread. Waiting there for the
     # interpreter lock, which a caller of the driver may hold, can deadlock.
 
     def __init__(self, name: str) -> None:
@@ -315,7 +315,7 @@ class _HostCalls:
                 thread = threading.Thread(
                     target=_call_host_functions, args=(calls,), name=self._name, daemon=True
                 )
-                # Started first: if no thread can be started, later calls must not rely on this one.
+                # Started before it is stored: if no thread can start, later calls must try again.
                 thread.start()
                 self._calls, self._thread = calls, thread
             self._calls.put((stream.record_event(), function))

@@ -57,7 +57,7 @@ def train(demo: Demo) -> int:
         direction = [part / length for part in direction]
         product = ours(direction)
         distance = max(distance, furthest(product, alone(direction)))
-        # The curvature along a unit direction; it converges to the largest one.
+        # The curvature along a unit direction; it converges to the largest curvature.
         curvature = sum((p * d).sum() for p, d in zip(product, direction, strict=True))
         direction = list(product)
         demo.record(curvature=curvature)

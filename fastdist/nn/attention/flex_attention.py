@@ -154,7 +154,7 @@ class BlockMask:
         Args:
             kv_num_blocks: For each block of queries, the number of key blocks that it reads partly.
             kv_indices: The indices of these key blocks, at the start of each row.
-            full_kv_num_blocks: The number of key blocks that it reads fully, or None.
+            full_kv_num_blocks: The number of key blocks that each query block reads fully, or None.
             full_kv_indices: The indices of these key blocks, or None.
             BLOCK_SIZE: The numbers of queries and keys in a block, or one number for both.
             mask_mod: The mask function for blocks that are read partly; None allows all keys.
@@ -202,7 +202,7 @@ class BlockMask:
     def sparsity(self) -> float:
         """Return the percentage of positions that no block covers.
 
-        It is negative if blocks extend beyond the sequences.
+        The percentage is negative if blocks extend beyond the sequences.
         """
         read = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - read / self.numel())

@@ -29,8 +29,8 @@ _FILES = (
 _NN = __name__.rpartition(".")[0]
 for _file in vars(sys.modules[_NN])["_LATER"]:
     importlib.import_module(f"{_NN}.{_file}")  # loaded so that private names are found
-# Private names that packages import and that nn has elsewhere. Maps PyTorch's file and name to the
-# module below nn, with the name there if it differs.
+# Private names that packages import, and that nn has in other files than PyTorch. Maps PyTorch's
+# file and name to the module below nn, with the name there if it differs.
 _ELSEWHERE = {
     "activation": {"constant_": "init", "xavier_normal_": "init", "xavier_uniform_": "init"},
     "batchnorm": {"_NormBase": "batch_norm._Norm", "_LazyNormBase": "lazy._LazyNorm"},

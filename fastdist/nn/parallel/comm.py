@@ -1,6 +1,6 @@
 """Copies of tensors to and from several devices: the differentiable functions of DataParallel.
 
-They consist of `to`, `cat` and sums, so gradients, tangents and streams work as with these.
+All consist of `to`, `cat` and sums, so gradients, tangents and streams work as in these ops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def as_device(word: Any) -> Device:
 
 
 def as_devices(words: Any) -> list[Device]:
-    """Return the Devices for a list of them. Raises TypeError for a value that is not a list."""
+    """Return the Devices for a list of numbers or names; raise TypeError for anything else."""
     if isinstance(words, str | int | Device):
         raise TypeError(
             f"expected a list of devices, such as [0, 1] or ['sim:0'], got {short_repr(words)}"
@@ -35,7 +35,7 @@ def as_devices(words: Any) -> list[Device]:
 def broadcast(
     tensor: Tensor, devices: Iterable[Any] | None = None, *, out: Sequence[Tensor] | None = None
 ) -> tuple[Tensor, ...]:
-    """Return copies of tensor on all of devices, or copy it into each tensor of out.
+    """Return copies of tensor on all `devices`, or copy tensor into each of `out`.
 
     Raises  RuntimeError unless exactly one of devices and out is given
     Source  PyTorch, torch/nn/parallel/comm.py
@@ -64,7 +64,7 @@ def broadcast_coalesced(
 
 
 def reduce_add(inputs: Sequence[Tensor], destination: Any = None) -> Tensor:
-    """Return the sum of tensors of several devices, on destination or on the first one's device.
+    """Return the sum of tensors of several devices, on destination or the first tensor's device.
 
     Raises  ShapeError for tensors of different shapes
     """
@@ -96,7 +96,7 @@ def scatter(
 ) -> tuple[Tensor, ...]:
     """Split tensor along dim and return one part on each device, or copy the parts into out.
 
-    The parts have the sizes chunk_sizes, or those that `chunk` chooses.
+    The parts have the sizes chunk_sizes, or the sizes that `chunk` chooses.
 
     Raises  RuntimeError if out is given with devices or chunk_sizes, or if its sizes do not add up
     Note    a short tensor may have fewer parts than there are devices. Copies use each device's

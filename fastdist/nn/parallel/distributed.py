@@ -21,12 +21,12 @@ _IGNORED = "_ddp_params_and_buffers_to_ignore"
 class DistributedDataParallel(Module):
     """Runs a module in each process of a group, on its own inputs, and averages the gradients.
 
-    All processes construct it, call it and call backward together. After backward each `.grad` is
-    the mean over the processes, bitwise equal on all. Gradients are reduced in buckets while
-    backward still computes other gradients.
+    All processes construct this module, call it and call backward together. After backward each
+    `.grad` is the mean over the processes, bitwise equal on all. Gradients are reduced in buckets
+    while backward still computes other gradients.
 
     Args:
-        module: The model; its parameters and buffers become those of rank 0.
+        module: The model; its parameters and buffers get the values of rank 0.
         device_ids: None, or a list with the one GPU of this process.
         output_device: Where outputs go; device_ids[0] by default.
         dim: The axis along which inputs would be split over several devices; has no effect here.

@@ -45,7 +45,7 @@ def get_total_norm(
 
 
 def _total_on_device(tensors: list[Tensor], order: float) -> Tensor | None:
-    """Return the norm of all tensors on the first one's device, without synchronizing with it.
+    """Return the norm of all tensors on the first tensor's device, without waiting for that device.
 
     Return None if that device is the CPU.
     """

@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """Return all elements of parameters as one vector, which autograd can differentiate.
 
-    Raises  DeviceError if they are on several devices
+    Raises  DeviceError if the parameters are on several devices
     """
     return cat([parameter.reshape(-1) for parameter in finite_list(parameters)])
 

@@ -234,8 +234,8 @@ def orthogonal(
 ) -> Module:
     """Parametrize a weight to have orthonormal columns (rows if it is wider than high).
 
-    orthogonal_map is "matrix_exp" (the default for square weights), "householder" (the default for
-    others) or "cayley".
+    `orthogonal_map` is "matrix_exp" (the default for square weights), "householder" (the default
+    for other weights) or "cayley".
 
     Raises  ValueError if module has no such weight, or if it has fewer than two axes
     Note    use_trivialization stores the current weight as a base that the map rotates; without it,

@@ -273,7 +273,7 @@ def transfer_parametrizations_and_params(
 ) -> Module:
     """Give to_module the parametrizations and originals of from_module.
 
-    tensor_name selects one tensor; None means all parametrized tensors.
+    `tensor_name` selects one tensor; None means all parametrized tensors.
     """
     if not is_parametrized(from_module):
         return to_module

@@ -88,7 +88,7 @@ class SpectralNorm:
             )
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
-        # An ordinary attribute, because the name is no longer a parameter's.
+        # An ordinary attribute, because the name no longer belongs to a parameter.
         setattr(module, name, weight.detach())
         sizes = hook.reshape_weight_to_matrix(weight.detach()).shape
         for word, n in zip(("_u", "_v"), sizes, strict=True):

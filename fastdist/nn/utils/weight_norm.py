@@ -75,7 +75,7 @@ def hooks_of(module: Module) -> list[Any]:
 
 
 def take_hook(module: Module, kind: type[Any], name: str) -> Any:
-    """Remove module's hook of a class for a tensor and return it, or None."""
+    """Remove the hook of class `kind` for the tensor `name`; return the hook, or None."""
     for number, entry in list(module._forward_pre_hooks.items()):
         if isinstance(entry.call, kind) and entry.call.name == name:
             del module._forward_pre_hooks[number]

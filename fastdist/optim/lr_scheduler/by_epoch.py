@@ -354,6 +354,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 def _on_cosine(highest: list[Rate], least: float, part: float) -> list[Rate]:
-    """Return each rate after a fraction `part` of its half cosine from highest to least."""
+    """Return each rate after a fraction `part` of its half cosine from `highest` to `least`."""
     height = (1 + math.cos(math.pi * part)) / 2
     return [least + (high - least) * height for high in highest]

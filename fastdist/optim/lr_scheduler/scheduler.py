@@ -91,7 +91,7 @@ class LRScheduler:
     last_epoch: int
     # Whether the constructor is making the first step, whose rates the groups already have.
     _is_initial = False
-    # Whether step is calling get_lr; users should not call it themselves.
+    # Whether `step` is calling `get_lr`, which users should not call themselves.
     _get_lr_called_within_step = False
     _step_count = 0
 
@@ -146,7 +146,7 @@ class LRScheduler:
             warnings.warn(_TOO_SOON, UserWarning, stacklevel=3)
 
     def _update_lr(self, epoch: Any = None) -> None:
-        """Set the rates of the next epoch, or those of a given epoch by the closed form."""
+        """Set the rates of the next epoch, or of a given epoch by the closed form."""
         rates: Callable[[], list[Rate]] = self.get_lr
         if epoch is None:
             self.last_epoch += 1

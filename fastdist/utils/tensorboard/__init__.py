@@ -1,7 +1,7 @@
 """SummaryWriter: writes figures of a training run to files for TensorBoard.
 
 writer.py has the writer and its files. summary.py makes the protobuf messages, and pictures.py
-those with images, audio and video. projector.py has the files of embeddings. The package
+the messages with images, audio and video. projector.py has the files of embeddings. The package
 `tensorboard` provides the formats and the file writer. This package imports it, and no other part
 of fastdist does.
 """

@@ -129,7 +129,7 @@ def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) ->
     counts, limits = np.histogram(array, bins=limits)
     if max_bins is not None and len(counts) > max_bins:
         counts, limits = _merged(counts, limits, len(counts) // max_bins)
-    # Keep the bins from the first to the last that is not empty, plus an empty one before them: the
+    # Keep the bins from the first to the last that is not empty, plus an empty bin before them: the
     # format has only upper limits.
     filled = np.flatnonzero(counts)
     first, last = (filled[0], filled[-1]) if filled.size else (0, len(counts) - 1)
