@@ -361,11 +361,11 @@ sparse_csr: MemoryLayout
 
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return numbers that sum to 1 along the last axis: gamma numbers of the concentrations in
-    input, divided by their sum. None is below the smallest normal number of input's dtype.
+    input, divided by their sum. No result is below the smallest normal number of input's dtype.
     """
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return gamma numbers of the concentrations in input and scale 1. None is below the smallest
-    number of input's dtype.
+    """Return gamma numbers of the concentrations in input and scale 1. No result is below the
+    smallest normal number of input's dtype.
     """
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the absolute value of each element; the gradient at 0 is 0.
@@ -589,7 +589,7 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         tensor([False,  True])
     """
 def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return start, start + step, ... without end; arange(n) starts at 0.
+    """Return start, start + step, ... up to but excluding end; arange(n) starts at 0.
 
     Dtype   int64 if all are integers, else the default dtype
     Raises  RuntimeError for a step of 0, or a step away from end
@@ -748,7 +748,7 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
         dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
-        device: The device of the result; None means that of a tensor, or else the default device.
+        device: The device of the result; None means a tensor's device, or else the default device.
 
     Returns:
         A tensor, which is data itself if that is a tensor of the right dtype and device.
@@ -890,7 +890,7 @@ def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
         size: The shape of the result, as a tuple.
 
     Raises:
-        RuntimeError: An axis of input that is not 1 differs from size.
+        RuntimeError: An axis of input whose length is not 1 differs from size.
 
     Example:
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -1005,8 +1005,8 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, 
     """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-    Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
-            not triangular
+    Note    if G is the gradient with respect to A, the gradient with respect to input2 is
+            (G + G.mH) @ input2, which is not triangular
     """
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return at most `chunks` views along dim, all of the same size except the last one.
@@ -1030,8 +1030,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 
     Args:
         input: The tensor.
-        min: The lower bound; none if None.
-        max: The upper bound; none if None. Where it is below min, the result is max.
+        min: The lower bound; None means no lower bound.
+        max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -1071,8 +1071,8 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
 
     Args:
         input: The tensor.
-        min: The lower bound; none if None.
-        max: The upper bound; none if None. Where it is below min, the result is max.
+        min: The lower bound; None means no lower bound.
+        max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -1089,7 +1089,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 
     Args:
         input: The tensor.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Returns:
         A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
@@ -1501,12 +1501,12 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Raises:
         TypeError: input is not a tensor.
@@ -1765,12 +1765,12 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
     Args:
         input: The tensor.
         fill_value: The number.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Raises:
         TypeError: fill_value is not a number.
@@ -1811,7 +1811,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> return_types.geqrf:
     """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
     reflections, as householder_product accepts them.
 
-    Note    it has no derivatives, as in PyTorch
+    Note    this function has no derivatives, as in PyTorch
     """
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the outer product: each element of one vector times each element of another.
@@ -2057,9 +2057,9 @@ def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = 
     """Return the signal with these transforms: the input of stft with the same arguments. If no
     signal has these transforms, return the least-squares approximation.
 
-    length truncates it, or pads it with zeros
+    `length` truncates the signal, or pads it with zeros
     Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
-    Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
+    Raises  RuntimeError if no window covers a sample, or only windows that are 0 there
     """
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the Kronecker product: each element of input times all of other."""
@@ -2285,7 +2285,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
-        dtype: The dtype to compute in, and of the result; that of input if None.
+        dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -2345,7 +2345,7 @@ def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) ->
 def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
     If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
-    1 - eps.
+    becomes 1 - eps.
     """
 def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
     """In-place version of logit: writes the result into this tensor and returns it."""
@@ -2384,7 +2384,7 @@ def lstsq(*args: Any, **kwargs: Any) -> Any:
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input < other."""
 def lu(A: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
-    """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
+    """Return (LU, pivots), and info if get_infos is true; replaced by linalg.lu_factor."""
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return X with A @ X = input; replaced by linalg.lu_solve."""
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> return_types.lu_unpack:
@@ -2408,7 +2408,7 @@ def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return input with the elements of source, in order, written where mask is true.
 
-    Raises  ShapeError if source has too few elements; on a GPU the missing ones are NaN: see
+    Raises  ShapeError if source has too few elements; on a GPU missing elements are NaN: see
             Note [Places outside] in indexing.py
     """
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -2446,7 +2446,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 def matrix_exp(input: Tensor) -> Tensor:
     """Return the exponential of matrices; an alias of linalg.matrix_exp."""
 def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-    """Return the product of n factors input; an alias of linalg.matrix_power."""
+    """Return the n-th power of each matrix; an alias of linalg.matrix_power."""
 def matrix_rank(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.matrix_rank, where `symmetric` is called `hermitian`."""
 @overload
@@ -2560,7 +2560,7 @@ def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: S
 def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the larger of two elements, or NaN if either is NaN. Equal ones share the gradient.
+    """Return the larger of two elements; NaN if either is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -2568,7 +2568,7 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape and the dtype to which both broadcast and promote.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -2588,11 +2588,11 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to compute, and of the result; that of input if None.
+        dtype: The dtype in which to compute, and of the result; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor without the axes dim, or with length 1 for each of them if keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
 
     Example:
         >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
@@ -2738,7 +2738,7 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         tensor([1, 2])
     """
 def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the smaller of two elements, or NaN if either is NaN. Equal ones share the gradient.
+    """Return the smaller of two elements; NaN if either is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -2746,7 +2746,7 @@ def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape and the dtype to which both broadcast and promote.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -2776,9 +2776,9 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [3.]])
     """
 def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-    """Return (values, indices) of the most frequent value along dim: of equally frequent ones the
-    smallest, with its last index. NaNs are not equal; in PyTorch the result depends on their
-    positions.
+    """Return (values, indices) of the most frequent value along dim: of equally frequent
+    values the smallest, with its last index. NaNs are not equal; in PyTorch the result depends on
+    their positions.
     """
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with the axes `source` moved to the positions `destination`.
@@ -3082,15 +3082,15 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written, in place of a new one.
-        dtype: The dtype to compute in; that of input if None.
+        dtype: The dtype to compute in; None means the dtype of input.
 
     Example:
         >>> torch.norm(torch.tensor([3.0, 4.0]))
         tensor(5.)
     """
 def normal(mean: Any, std: Any = 1.0, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike = ..., out: Tensor | None = None) -> Tensor:
-    """Return normal numbers with this mean and std: numbers and a size, or tensors that
-    broadcast.
+    """Return normal numbers. `mean` and `std` are numbers if `size` is given, otherwise at least
+    one is a tensor, and they broadcast.
     """
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether elements differ; NaN differs from everything, including NaN.
@@ -3137,12 +3137,12 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Raises:
         TypeError: input is not a tensor.
@@ -3183,8 +3183,8 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False) -> Tensor:
     """Return the norms of x1 - x2 + eps along the last axis."""
 def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) for the rows of A, minus their mean if center; see svd_lowrank. The columns
-    of V are the principal directions.
+    """Return (U, S, V) for the rows of A, minus their mean if `center` is true; see svd_lowrank.
+    The columns of V are the principal directions.
 
     Raises  ValueError for a q larger than the shorter side, or a negative niter
     """
@@ -3226,7 +3226,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return complex numbers with the given absolute values and angles, in radians.
 
-    Raises  RuntimeError as complex does
+    Raises  RuntimeError for the same arguments as `complex`
     """
 def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the n-th derivative of digamma.
@@ -3291,7 +3291,7 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
         fastdist.float32
     """
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
-    """Return input with source written at flat indices, or added there if accumulate."""
+    """Return input with source written at flat indices, or added there if `accumulate` is true."""
 def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
     """Return (Q, R); replaced by linalg.qr."""
 def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
@@ -3338,12 +3338,12 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Example:
         >>> torch.rand_like(torch.zeros(2, 3)).shape
@@ -3352,7 +3352,7 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
 def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return integers drawn uniformly from [low, high); randint(high, size) starts at 0.
 
-    Raises  RuntimeError if low >= high or one does not fit dtype, TypeError if size is not a tuple
+    Raises  RuntimeError if low >= high or dtype is too small, TypeError if size is not a tuple
 
     Args:
         low: The smallest number that can be drawn; 0 if it is left out.
@@ -3400,12 +3400,12 @@ def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Example:
         >>> torch.randn_like(torch.zeros(2, 3)).shape
@@ -3419,7 +3419,7 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
     Args:
         n: The number of integers.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; the default dtype if None.
+        dtype: The dtype of the result; int64 by default.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
@@ -3527,8 +3527,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | No
         output_size: The length of the result. If given, the call does not wait for a GPU.
 
     Raises:
-        RuntimeError: A count is negative or not an integer, or the number of counts is not that of
-            slices.
+        RuntimeError: A count is negative or not an integer, or there is not one count for each
+            slice.
         IndexError: dim is out of range.
 
     Example:
@@ -3545,7 +3545,7 @@ def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
     Args:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
-            -1; it follows from the others.
+            -1, which is replaced by the length that follows from the others.
         shape: The same as sizes, under NumPy's name.
 
     Example:
@@ -3685,7 +3685,7 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right.
-        sorter: Indices that sort the rows of sorted_sequence; they are sorted if None.
+        sorter: Indices that sort the rows of sorted_sequence; None for rows in order.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
@@ -3829,7 +3829,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
-        dtype: The dtype to compute in, and of the result; that of input if None.
+        dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -3866,7 +3866,7 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
         indices=tensor([1, 2, 0]))
     """
 def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sizes = ..., *, dtype: DTypeLike | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> Tensor:
-    """Return the sparse tensor with values at the coordinates indices, of shape (sparse axes, n).
+    """Return the sparse tensor of `values` at the coordinates `indices`, shaped (sparse axes, n).
     Entries with equal coordinates are summed. Given only a size, return zeros.
 
     Raises  RuntimeError for indices, values and a size that do not fit together
@@ -3964,7 +3964,7 @@ def square_(input: Tensor) -> Tensor:
         tensor([1., 9.])
     """
 def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
-    """Return a view without the axes of length 1, or without those of dim that have length 1.
+    """Return a view without the axes of length 1, or without the axes in dim of length 1.
 
     Args:
         input: The tensor.
@@ -4010,7 +4010,7 @@ def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
+        correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -4024,7 +4024,7 @@ def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = N
     hop_length samples apart, by default n_fft // 4.
 
     center=True centers the first frame on the first sample, with padding before it by pad_mode;
-    normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+    normalized=True divides by sqrt(n_fft); onesided=True omits the redundant half of each transform
     Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
     Raises  RuntimeError for lengths that do not fit together
     """
@@ -4080,7 +4080,7 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor without the axes dim, or with length 1 for each of them if keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
 
     Raises:
         IndexError: An axis does not exist.
@@ -4195,13 +4195,13 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
     Tensor.
 
     Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays keep
-            theirs; lists of typed numbers -> the dtype to which the numbers promote
+            their dtype; lists of typed numbers -> the dtype to which the numbers promote
     Raises  ValueError for lists of unequal length, TypeError for a value that is not a number
 
     Args:
         data: The values; tensors and arrays are copied.
         dtype: The dtype of the result; None means the dtype of the values, as above.
-        device: The device of the result; if None, that of a Tensor, or the default device.
+        device: The device of the result; None means a tensor's device, or else the default device.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
@@ -4215,8 +4215,8 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
         tensor([1., 2.], dtype=fastdist.float64, requires_grad=True)
     """
 def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views of parts along dim. An int is the number of parts, the first of which are longer
-    by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
+    """Return views of parts along dim. An int is the number of parts; if they cannot be equal, the
+    first parts are longer by 1. A sequence or tensor holds the indices at which parts begin.
     """
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
     """Return the sum of products over dims: a number of axes (the last ones of a and the first ones
@@ -4279,12 +4279,12 @@ def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         fastdist.Size([4, 3, 2])
     """
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integral of y along dim by the trapezoidal rule, over x or with distance
-    dx (1).
+    """Return the integral of y along dim by the trapezoidal rule. x holds coordinates; without x,
+    neighbours have the distance dx, by default 1.
     """
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integral of y along dim by the trapezoidal rule, over x or with distance
-    dx (1).
+    """Return the integral of y along dim by the trapezoidal rule. x holds coordinates; without x,
+    neighbours have the distance dx, by default 1.
     """
 def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
     """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
@@ -4368,7 +4368,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[F
         dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
-        A tensor, or a tuple of it, the inverse and the counts.
+        A tensor, or a tuple of this tensor, the inverse and the counts.
 
     Example:
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -4389,7 +4389,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.
         dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
-        A tensor, or a tuple of it, the inverse and the counts.
+        A tensor, or a tuple of this tensor, the inverse and the counts.
 
     Example:
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -4459,7 +4459,7 @@ def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
         fastdist.Size([2, 1])
     """
 def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
-    """Return the powers of a vector's elements as rows, in descending order unless increasing."""
+    """Return the powers of a vector's elements as rows, in descending order by default."""
 def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
     """Return the variance over dim: the sum of squared deviations divided by (number of elements -
     correction).
@@ -4471,7 +4471,7 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
+        correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -4588,12 +4588,12 @@ def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Raises:
         TypeError: input is not a tensor.

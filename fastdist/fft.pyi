@@ -19,7 +19,7 @@ def fft2(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.i
     """Return fftn along the last two axes."""
 def fftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return the frequencies of the numbers of fft, for n samples with distance d: 0 and the
-    positive ones, then the negative ones.
+    positive frequencies, then the negative frequencies.
     """
 def fftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return fft along each axis in dim. By default these are all axes, or the last len(s) axes."""

@@ -15,13 +15,13 @@ from .tensor.tensor import Tensor
 
 def cholesky(input: Tensor, *, upper: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with
-    U.mH @ U = input if upper.
+    U.mH @ U = input if upper is true.
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
     """
 def cholesky_ex(input: Tensor, *, upper: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> return_types.linalg_cholesky_ex:
     """Return (L, info). For a matrix that is not positive-definite, L is NaN and info is the order
-    of the first leading minor that is not.
+    of the first leading minor that is not positive-definite.
     """
 def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Return the condition number: the norm of input times the norm of its inverse. For p None and
@@ -83,24 +83,24 @@ def inv_ex(A: Tensor, *, check_errors: builtins.bool = False, out: Any = None) -
     first pivot that is 0.
     """
 def ldl_factor(A: Tensor, *, hermitian: builtins.bool = False, out: Any = None) -> return_types.linalg_ldl_factor:
-    """Return (LD, pivots) with A = L @ D @ L.mT, or A = L @ D @ L.mH for a complex A if hermitian.
+    """Return (LD, pivots) with A = L @ D @ L.mT. With hermitian=True, a complex A is L @ D @ L.mH.
     LD holds the blocks of D and, below them, L without its diagonal of ones; pivots are LAPACK's.
     Only the lower triangle of A is read.
 
     Shape   (..., n, n) -> (..., n, n), (..., n) of int32
     Raises  RuntimeError if a pivot is 0
-    Note    it has no derivative, as in PyTorch
+    Note    this function has no derivative, as in PyTorch
     """
 def ldl_factor_ex(A: Tensor, *, hermitian: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> return_types.linalg_ldl_factor_ex:
-    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first pivot that is
-    0, or 0.
+    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first zero pivot,
+    counted from 1, or 0 without one.
     """
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return X with A @ X = B, given the results of ldl_factor for A.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     Raises  RuntimeError for invalid pivots. On a GPU pivots are not checked, because that would
-            wait; invalid ones give NaN
+            wait for the GPU; invalid pivots give NaN
     """
 def lstsq(input: Tensor, b: Tensor, rcond: builtins.float | None = None, *, driver: str | None = None, out: Any = None) -> return_types.linalg_lstsq:
     """Return (solution, residuals, rank, singular_values). The solution is the X of smallest norm
@@ -126,9 +126,10 @@ def lu_factor(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> ret
     Raises  RuntimeError if a pivot is 0
     """
 def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> return_types.linalg_lu_factor_ex:
-    """Return (LU, pivots, info); info is the number of the first pivot that is 0, or 0."""
+    """Return (LU, pivots, info); info is the number of the first zero pivot, or 0 without one."""
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: builtins.bool = True, adjoint: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return X with A @ X = B (or X @ A = B, or with A.mH), given the results of lu_factor for A.
+    """Return X with A @ X = B, given the results of lu_factor for A; with X @ A = B if `left` is
+    false, and with A.mH in place of A if `adjoint` is true.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     """
@@ -147,7 +148,7 @@ def matrix_norm(input: Tensor, ord: Any = 'fro', dim: builtins.int | Sequence[bu
     Shape   (..., m, n) -> (...)
     """
 def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-    """Return the product of n factors input; for n < 0, the product of -n inverses.
+    """Return the n-th power of each matrix; for n < 0, the power -n of the inverse.
 
     Shape   (..., k, k) -> (..., k, k)
     Raises  LinAlgError for n < 0 if input is singular
@@ -156,7 +157,7 @@ def matrix_rank(input: Tensor, tol: Any = None, hermitian: builtins.bool = False
     """Return the number of singular values that exceed atol, and rtol times the largest one.
 
     Shape   (..., m, n) -> (...) of int64
-    Note    defaults are those of linalg.pinv; tol is NumPy's name of atol
+    Note    defaults are as for linalg.pinv; tol is NumPy's name of atol
     """
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Return the product of several matrices, in the order with the fewest multiplications. The
@@ -171,7 +172,7 @@ def norm(input: Tensor, ord: Any = None, dim: builtins.int | Sequence[builtins.i
         ord: The order: None, a number, inf, -inf, "fro" or "nuc".
         dim: The axis of vectors, or the two axes of matrices; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in; that of input if None.
+        dtype: The dtype to compute in; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -202,7 +203,7 @@ def slogdet(A: Tensor, *, out: Any = None) -> return_types.linalg_slogdet:
     Shape   (..., n, n) -> (...), (...)
     """
 def solve(A: Tensor, B: Tensor, *, left: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return X with A @ X = B, or X @ A = B if not left.
+    """Return X with A @ X = B, or with X @ A = B if `left` is false.
 
     Shape   (..., n, n), (..., n, k) -> (..., n, k), batch axes broadcast; (..., n, n), (n) or
             (..., n), with the batch axes of A, -> (..., n)
@@ -211,8 +212,8 @@ def solve(A: Tensor, B: Tensor, *, left: builtins.bool = True, out: Tensor | Non
 def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> return_types.linalg_solve_ex:
     """Return (X, info). For a singular A, X is NaN and info is the number of a pivot that is 0."""
 def solve_triangular(A: Tensor, B: Tensor, *, upper: builtins.bool, left: builtins.bool = True, unitriangular: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return X with A @ X = B, or X @ A = B if not left, for a triangular A; the other triangle is
-    not read.
+    """Return X with A @ X = B for a triangular A, or with X @ A = B if `left` is false. The other
+    triangle of A is not read.
 
     Shape   (..., n, n), (..., n, k) -> (..., n, k); batch axes broadcast
     Note    a 0 on the diagonal gives inf and NaN, and raises no error
@@ -272,7 +273,7 @@ def vector_norm(input: Tensor, ord: builtins.float = 2, dim: builtins.int | Sequ
         ord: The order.
         dim: The axis or axes; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in; that of input if None.
+        dtype: The dtype to compute in; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:

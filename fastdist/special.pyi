@@ -117,7 +117,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
-        dtype: The dtype to compute in, and of the result; that of input if None.
+        dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -131,7 +131,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
 def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
     If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
-    1 - eps.
+    becomes 1 - eps.
     """
 def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
@@ -207,7 +207,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
-        dtype: The dtype to compute in, and of the result; that of input if None.
+        dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:

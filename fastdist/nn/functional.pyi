@@ -74,8 +74,8 @@ def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
     Shape   (..., channels, n) -> (..., channels, windows)
     """
 def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the averages of windows over the last two axes. If divisor_override is given, it
-    divides the sums instead of the number of elements.
+    """Return the averages of windows over the last two axes. If divisor_override is given, the
+    sums are divided by it, and not by the number of elements.
 
     Args:
         input: The tensor.
@@ -95,8 +95,8 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
         fastdist.Size([1, 1, 2, 2])
     """
 def avg_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the averages of windows over the last three axes. If divisor_override is given, it
-    divides the sums instead of the number of elements.
+    """Return the averages of windows over the last three axes. If divisor_override is given, the
+    sums are divided by it, and not by the number of elements.
     """
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: builtins.bool = False, momentum: builtins.float = 0.1, eps: builtins.float = 1e-05) -> Tensor:
     """Return input with each channel normalized to mean 0 and variance 1, times weight, plus bias.
@@ -111,7 +111,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     Shape   (..., n), (..., m), (k, n, m), (k) -> (..., k)
     """
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the cross entropy of the probabilities input and target, both in 0 ... 1."""
+    """Return the cross entropy of the probabilities `input` and `target`, both in 0 ... 1."""
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', pos_weight: Tensor | None = None) -> Tensor:
     """Return binary_cross_entropy of sigmoid(input), without underflow.
 
@@ -232,7 +232,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
 
     Shape   log_probs (T, N, C) or (T, C); targets (N, S), or all of them in one row; lengths (N,)
             -> (), or (N,) for reduction "none"
-    Note    the gradient is that of logits before a log_softmax, as in PyTorch
+    Note    the gradient is with respect to logits before a log_softmax, as in PyTorch
     Source  Graves et al. 2006, "Connectionist Temporal Classification"
     """
 def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
@@ -275,13 +275,13 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
             itself; with scale_grad_by_freq, a row's gradient is divided by how often it occurs
     """
 def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2, scale_grad_by_freq: builtins.bool = False, mode: str = 'mean', sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
-    """Return, for each bag of indices, the sum, mean or max of those rows of weight.
+    """Return the sum, mean or max of the rows of weight that each bag of indices selects.
 
     Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins;
             with include_last_offset the last offset is the end of the last bag
     Note    entries equal to padding_idx are skipped, and an empty bag gives zeros;
             per_sample_weights are factors of the rows, for mode "sum"; max_norm and
-            scale_grad_by_freq as in embedding
+            scale_grad_by_freq have the same meaning as in embedding
     """
 def feature_alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
     """Return alpha_dropout applied to whole channels.
@@ -316,8 +316,8 @@ def fractional_max_pool3d(input: Tensor, kernel_size: Sizes, output_size: Any = 
 def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None, output_ratio: builtins.float | tuple[builtins.float, ...] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size windows that begin at random places, and its index in the plane."""
 def gaussian_nll_loss(input: Tensor, target: Tensor | builtins.float, var: Any, full: builtins.bool | builtins.int = False, eps: builtins.float = 1e-06, reduction: str = 'mean') -> Tensor:
-    """Return the negative log likelihood of target under normal distributions with mean input and
-    variance var, which is at least eps. full adds log(2 * pi) / 2.
+    """Return the negative log likelihood of `target` under normal distributions with mean `input`
+    and variance `var`, which is at least eps. `full` adds log(2 * pi) / 2.
 
     Note    var may lack the last axis, or have length 1 there
     """
@@ -336,8 +336,8 @@ def gelu(input: Tensor, approximate: str = 'none', *, out: Tensor | None = None)
         tensor([-0.1587,  0.8413])
     """
 def grid_sample(input: Tensor, grid: Tensor, mode: str = 'bilinear', padding_mode: str = 'zeros', align_corners: builtins.bool | None = None) -> Tensor:
-    """Return input sampled at the points of grid. Its last axis holds (x, y) or (x, y, z), each
-    from -1 to 1.
+    """Return input sampled at the points of grid. The last axis of grid holds (x, y) or (x, y, z),
+    each from -1 to 1.
 
     Shape   (batch, channels, space...), (batch, points..., axes) -> (batch, channels, points...)
     Note    with align_corners, -1 and 1 are the centers of the outermost elements, otherwise their
@@ -362,8 +362,8 @@ def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias
             does not support either
     """
 def gumbel_softmax(logits: Tensor, tau: Tensor | builtins.float = 1, hard: builtins.bool = False, eps: builtins.float = 1e-10, dim: builtins.int = -1) -> Tensor:
-    """Return the softmax of logits with Gumbel noise, at temperature tau. If hard, return a one-hot
-    vector at its maximum, with the gradient of the softmax.
+    """Return the softmax of logits with Gumbel noise, at temperature tau. If hard is true,
+    return a one-hot vector at its maximum, with the gradient of the softmax.
 
     Source  Jang et al. 2017, "Categorical reparameterization with Gumbel-softmax"
     """
@@ -586,7 +586,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
         tensor(2.)
     """
 def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: builtins.int, num_heads: builtins.int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: builtins.bool, dropout_p: builtins.float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: builtins.bool = True, key_padding_mask: Tensor | None = None, need_weights: builtins.bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: builtins.bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: builtins.bool = True, is_causal: builtins.bool | builtins.int = False) -> tuple[Tensor, Tensor | None]:
-    """Return the attention of num_heads heads, and their weights if need_weights.
+    """Return the attention of num_heads heads, and their weights if need_weights is true.
 
     Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all also
             without batch; weights are (batch, heads, n, m) unless average_attn_weights
@@ -612,7 +612,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor | builtins.float, 
 def native_channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
     """Return channel_shuffle(input, groups), under PyTorch's other name."""
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the negative log likelihood of target's classes under the log probabilities input.
+    """Return the negative log likelihood of target's classes; input holds log probabilities.
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
@@ -645,7 +645,7 @@ def one_hot(tensor: Tensor, num_classes: builtins.int = -1) -> Tensor:
         num_classes: The length of the new axis; if -1, the largest index + 1.
 
     Raises:
-        RuntimeError: input is not int64, or a class is negative or not below num_classes.
+        RuntimeError: tensor is not int64, or a class is negative or not below num_classes.
 
     Example:
         >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)
@@ -688,8 +688,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = True, full: builtins.bool = False, size_average: builtins.bool | None = None, eps: builtins.float = 1e-08, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the negative log likelihood of the counts target under a Poisson distribution. input
-    is its rate, or the logarithm of it. full adds Stirling's approximation of log(target!).
+    """Return the negative log likelihood of the counts `target` under a Poisson distribution whose
+    rate, or its logarithm, is `input`. `full` adds Stirling's approximation of log(target!).
     """
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return input where it is positive, and weight * input elsewhere. weight is one number, or one
@@ -844,7 +844,7 @@ def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) 
     """Return input where it is above threshold, and value elsewhere."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With swap,
-    the last distance is that from anchor or positive, whichever is nearer to negative.
+    the last distance is measured from anchor or positive, whichever is nearer to negative.
 
     Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
     """

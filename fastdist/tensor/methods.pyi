@@ -739,7 +739,7 @@ class TensorMethods:
             size: The shape of the result, as a tuple.
 
         Raises:
-            RuntimeError: An axis of input that is not 1 differs from size.
+            RuntimeError: An axis of input whose length is not 1 differs from size.
 
         Example:
             >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -827,8 +827,8 @@ class TensorMethods:
         """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
         Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-        Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
-                not triangular
+        Note    if G is the gradient with respect to A, the gradient with respect to input2 is
+                (G + G.mH) @ input2, which is not triangular
         """
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return at most `chunks` views along dim, all of the same size except the last one.
@@ -852,8 +852,8 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            min: The lower bound; none if None.
-            max: The upper bound; none if None. Where it is below min, the result is max.
+            min: The lower bound; None means no lower bound.
+            max: The upper bound; None means no upper bound. Where max is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -893,8 +893,8 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            min: The lower bound; none if None.
-            max: The upper bound; none if None. Where it is below min, the result is max.
+            min: The lower bound; None means no lower bound.
+            max: The upper bound; None means no upper bound. Where max is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -911,7 +911,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            memory_format: The order of the elements in memory; that of input if None.
+            memory_format: The order of the elements in memory; None means input's order.
 
         Returns:
             A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
@@ -927,8 +927,8 @@ class TensorMethods:
             tensor([1., 1.])
         """
     def coalesce(self) -> Tensor:
-        """Return the tensor with entries summed that have equal coordinates, and with coordinates
-        sorted.
+        """Return the tensor with its entries sorted by coordinate, and entries with equal coordinates
+        summed.
         """
     def conj(self) -> Tensor:
         """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
@@ -1404,7 +1404,7 @@ class TensorMethods:
             other: The tensor whose shape is taken.
 
         Raises:
-            RuntimeError: An axis of this tensor that is not 1 differs from the other's.
+            RuntimeError: An axis of input whose length is not 1 differs from that axis of other.
 
         Example:
             >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
@@ -1579,7 +1579,7 @@ class TensorMethods:
         """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
         reflections, as householder_product accepts them.
 
-        Note    it has no derivatives, as in PyTorch
+        Note    this function has no derivatives, as in PyTorch
         """
     def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the outer product: each element of one vector times each element of another.
@@ -1782,8 +1782,8 @@ class TensorMethods:
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
         """Return whether both tensors consist of the same elements of the same memory."""
     def is_shared(self) -> builtins.bool:
-        """Return whether other processes can share this tensor's memory. This is so after
-        share_memory_() was called on it or its base, here or in the process that sent it.
+        """Return whether other processes can share this tensor's memory. This is true
+        after share_memory_() was called on it or its base, here or in the process that sent it.
         """
     @property
     def is_sparse(self) -> builtins.bool: ...
@@ -1876,9 +1876,9 @@ class TensorMethods:
         """Return the signal with these transforms: the input of stft with the same arguments. If no
         signal has these transforms, return the least-squares approximation.
 
-        length truncates it, or pads it with zeros
+        `length` truncates the signal, or pads it with zeros
         Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
-        Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
+        Raises  RuntimeError if no window covers a sample, or only windows that are 0 there
         """
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the Kronecker product: each element of input times all of other."""
@@ -2091,7 +2091,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which the exponentials of the result add up to 1.
-            dtype: The dtype to compute in, and of the result; that of input if None.
+            dtype: The dtype to compute in, and of the result; None means the dtype of input.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -2187,7 +2187,7 @@ class TensorMethods:
     def logit(self, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
         If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
-        1 - eps.
+        becomes 1 - eps.
         """
     def logit_(self, eps: builtins.float | None = None) -> Tensor:
         """In-place version of logit: writes the result into this tensor and returns it."""
@@ -2224,7 +2224,7 @@ class TensorMethods:
     def lt_(self, other: Operand) -> Tensor:
         """Return whether input < other."""
     def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
-        """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
+        """Return (LU, pivots), and info if get_infos is true; replaced by linalg.lu_factor."""
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return X with A @ X = input; replaced by linalg.lu_solve."""
     @property
@@ -2278,7 +2278,7 @@ class TensorMethods:
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
         """Return input with the elements of source, in order, written where mask is true.
 
-        Raises  ShapeError if source has too few elements; on a GPU the missing ones are NaN: see
+        Raises  ShapeError if source has too few elements; on a GPU missing elements are NaN: see
                 Note [Places outside] in indexing.py
         """
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
@@ -2318,7 +2318,7 @@ class TensorMethods:
     def matrix_exp(self) -> Tensor:
         """Return the exponential of matrices; an alias of linalg.matrix_exp."""
     def matrix_power(self, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-        """Return the product of n factors input; an alias of linalg.matrix_power."""
+        """Return the n-th power of each matrix; an alias of linalg.matrix_power."""
     @overload
     def max(self, *, out: Tensor | None = ...) -> Tensor:
         """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
@@ -2401,7 +2401,7 @@ class TensorMethods:
             tensor([1, 0])
         """
     def maximum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the larger of two elements, or NaN if either is NaN. Equal ones share the gradient.
+        """Return the larger of two elements; NaN if either is NaN. Equal elements share the gradient.
 
         Args:
             input: The tensor.
@@ -2409,7 +2409,7 @@ class TensorMethods:
             out: A tensor into which the result is written, in place of a new one.
 
         Returns:
-            A tensor of the shape and the dtype to which both broadcast and promote.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Raises:
             NotImplementedError: An argument is complex.
@@ -2429,11 +2429,11 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to compute, and of the result; that of input if None.
+            dtype: The dtype in which to compute, and of the result; None means the dtype of input.
             out: A tensor into which the result is written, in place of a new one.
 
         Returns:
-            A tensor without the axes dim, or with length 1 for each of them if keepdim.
+            A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
 
         Example:
             >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
@@ -2563,7 +2563,7 @@ class TensorMethods:
             tensor([1, 2])
         """
     def minimum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the smaller of two elements, or NaN if either is NaN. Equal ones share the gradient.
+        """Return the smaller of two elements; NaN if either is NaN. Equal elements share the gradient.
 
         Args:
             input: The tensor.
@@ -2571,7 +2571,7 @@ class TensorMethods:
             out: A tensor into which the result is written, in place of a new one.
 
         Returns:
-            A tensor of the shape and the dtype to which both broadcast and promote.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Raises:
             NotImplementedError: An argument is complex.
@@ -2601,9 +2601,9 @@ class TensorMethods:
                     [3.]])
         """
     def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-        """Return (values, indices) of the most frequent value along dim: of equally frequent ones the
-        smallest, with its last index. NaNs are not equal; in PyTorch the result depends on their
-        positions.
+        """Return (values, indices) of the most frequent value along dim: of equally frequent
+        values the smallest, with its last index. NaNs are not equal; in PyTorch the result depends on
+        their positions.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
         """Return the tensor that load_state_dict stores instead of this one. It has the values of
@@ -3064,14 +3064,14 @@ class TensorMethods:
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written, in place of a new one.
-            dtype: The dtype to compute in; that of input if None.
+            dtype: The dtype to compute in; None means the dtype of input.
 
         Example:
             >>> torch.norm(torch.tensor([3.0, 4.0]))
             tensor(5.)
         """
     def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with normal numbers of mean and standard deviation std."""
+        """Fill this tensor with normal numbers of this mean and this standard deviation."""
     def not_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether elements differ; NaN differs from everything, including NaN.
 
@@ -3239,7 +3239,7 @@ class TensorMethods:
             tensor([3., 8.])
         """
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """Return input with source written at flat indices, or added there if accumulate."""
+        """Return input with source written at flat indices, or added there if `accumulate` is true."""
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """In-place version of put: writes the result into this tensor and returns it."""
     def qr(self, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
@@ -3319,8 +3319,8 @@ class TensorMethods:
         CPU it does nothing.
         """
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
-        """Call hook(grad) each time this tensor's gradient is computed; a Tensor that it returns
-        replaces it.
+        """Call hook(grad) each time this tensor's gradient is computed; if the hook returns a Tensor,
+        that replaces the gradient.
 
         Raises  RuntimeError for a tensor that does not require grad
 
@@ -3406,8 +3406,8 @@ class TensorMethods:
             output_size: The length of the result. If given, the call does not wait for a GPU.
 
         Raises:
-            RuntimeError: A count is negative or not an integer, or the number of counts is not that of
-                slices.
+            RuntimeError: A count is negative or not an integer, or there is not one count for each
+                slice.
             IndexError: dim is out of range.
 
         Example:
@@ -3434,7 +3434,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
-                -1; it follows from the others.
+                -1, which is replaced by the length that follows from the others.
             shape: The same as sizes, under NumPy's name.
 
         Example:
@@ -3772,7 +3772,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which the result adds up to 1.
-            dtype: The dtype to compute in, and of the result; that of input if None.
+            dtype: The dtype to compute in, and of the result; None means the dtype of input.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -3902,7 +3902,7 @@ class TensorMethods:
             tensor([1., 9.])
         """
     def squeeze(self, dim: Sizes | None = None) -> Tensor:
-        """Return a view without the axes of length 1, or without those of dim that have length 1.
+        """Return a view without the axes of length 1, or without the axes in dim of length 1.
 
         Args:
             input: The tensor.
@@ -3929,7 +3929,7 @@ class TensorMethods:
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
+            correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -3941,7 +3941,7 @@ class TensorMethods:
         hop_length samples apart, by default n_fft // 4.
 
         center=True centers the first frame on the first sample, with padding before it by pad_mode;
-        normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+        normalized=True divides by sqrt(n_fft); onesided=True omits the redundant half of each transform
         Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
         Raises  RuntimeError for lengths that do not fit together
         """
@@ -4041,7 +4041,7 @@ class TensorMethods:
             out: A tensor into which the result is written, in place of a new one.
 
         Returns:
-            A tensor without the axes dim, or with length 1 for each of them if keepdim.
+            A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
 
         Raises:
             IndexError: An axis does not exist.
@@ -4157,8 +4157,8 @@ class TensorMethods:
             tensor([0.0000, 0.7616])
         """
     def tensor_split(self, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views of parts along dim. An int is the number of parts, the first of which are longer
-        by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
+        """Return views of parts along dim. An int is the number of parts; if they cannot be equal, the
+        first parts are longer by 1. A sequence or tensor holds the indices at which parts begin.
         """
     def tile(self, *dims: Sizes) -> Tensor:
         """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
@@ -4391,7 +4391,7 @@ class TensorMethods:
             dim: The axis whose slices are compared; elements are compared if None.
 
         Returns:
-            A tensor, or a tuple of it, the inverse and the counts.
+            A tensor, or a tuple of this tensor, the inverse and the counts.
 
         Example:
             >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -4412,7 +4412,7 @@ class TensorMethods:
             dim: The axis whose slices are compared; elements are compared if None.
 
         Returns:
-            A tensor, or a tuple of it, the inverse and the counts.
+            A tensor, or a tuple of this tensor, the inverse and the counts.
 
         Example:
             >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -4496,7 +4496,7 @@ class TensorMethods:
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
+            correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
