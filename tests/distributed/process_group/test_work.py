@@ -141,12 +141,14 @@ def test_an_interrupt_while_a_group_drains_ends_it_all_the_same(
 
 
 def test_a_job_runs_in_its_callers_thread_unless_others_are_queued() -> None:
-    lane, gate = Lane("lane"), threading.Event()
+    lane, begun, gate = Lane("lane"), threading.Event(), threading.Event()
     assert lane.run(lambda number: (number, threading.current_thread())) == (
         0,
         threading.current_thread(),
     )
-    slow = lane.start(lambda number: gate.wait(), Work())
+    slow = lane.start(lambda number: (begun.set(), gate.wait()), Work())
+    # The queue is empty from then on, so that its next job is that of `call`.
+    assert begun.wait(30)
     found: list[Any] = []
 
     def call() -> None:
