@@ -21,10 +21,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SWITCH = "FASTDIST_TRACEBACKS"
 # The beginnings of our files' names; the code of generated public functions has `<fastdist add>`.
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_OURS = (_PACKAGE + os.sep, "<fastdist ")
+OUR_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+OUR_FILES = (OUR_FOLDER, "<fastdist ")
 # The programs of the demo. Their frames are shown, like those of a user's program.
-_EXAMPLES = os.path.join(_PACKAGE, "examples", "")
+_EXAMPLES = os.path.join(OUR_FOLDER, "examples", "")
 
 
 class _State:
@@ -103,7 +103,7 @@ def _leave_out_ours(shown: traceback.TracebackException) -> None:
 
 
 def _is_ours(file: str) -> bool:
-    return file.startswith(_OURS) and not file.startswith(_EXAMPLES)
+    return file.startswith(OUR_FILES) and not file.startswith(_EXAMPLES)
 
 
 def folds(function: F) -> F:

@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Sequence
 
+from fastdist.core.folded_frames import OUR_FOLDER
+
 _HEADLINES = (
     b"Traceback (most recent call last):",
     b"  + Exception Group Traceback (most recent call last):",
@@ -27,7 +29,7 @@ _LOST = re.compile(
 )
 _PLACE = re.compile(rb'  File "([^<"][^"]*)", line (\d+)')
 _THREAD = b"Thread 0x"
-_PACKAGE = os.fsencode(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+_PACKAGE = os.fsencode(OUR_FOLDER)
 _STANDARD = os.fsencode(os.path.dirname(os.__file__) + os.sep)
 _INSTALLED = os.fsencode(os.path.join("", "site-packages", ""))
 # The beginning of a text from `refer_to`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import traceback
 import weakref
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+from ..core.folded_frames import OUR_FILES
 from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import enable_grad, tls
 from ..graph.saved_tensors import count_hooks, open_hooks, pack_one, push_hooks
@@ -18,9 +18,6 @@ from ..interpreters.batched_tensor import Batched, batched
 from ..interpreters.batching import levels_now, using_levels
 from ..random_numbers.generator import Bookmark, default_generators
 from ..tensor.tensor import Tensor, wrap
-
-# The folder of fastdist's source files; generated files are named <fastdist ...>.
-_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class CheckpointError(RuntimeError):
@@ -227,7 +224,7 @@ def _line() -> str:
     """Return the innermost line of the stack that is outside of fastdist."""
     for frame, number in traceback.walk_stack(None):
         file = frame.f_code.co_filename
-        if not file.startswith((_OWN_FOLDER, "<fastdist")):
+        if not file.startswith(OUR_FILES):
             return f"{file}:{number} in {frame.f_code.co_name}"
     return "fastdist itself"
 
