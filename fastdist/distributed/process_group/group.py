@@ -51,7 +51,7 @@ from .work import Work
 
 
 class ProcessGroup(Messages, GroupBase):
-    """A group of processes of a job, which all call its collectives in the same order.
+    """A group of processes of a job; all members call the collectives in the same order.
 
     `init_process_group` and `new_group` create groups. The methods have PyTorch's names and take
     lists; programs usually call the functions of `fastdist.distributed`.
@@ -115,7 +115,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         root: int | None = None,
     ) -> Work:
-        """Replace tensors[0] of member `root` by the reduction `op`; no other member's changes."""
+        """Replace tensors[0] of member `root` by the reduction `op`, and no other tensor."""
         opts = options_for(ReduceOptions, opts, timeout, rootRank=root, reduceOp=op)
         root = self._require_member("reduce", opts.rootRank)
         tensors = _as_list(tensors)
@@ -210,12 +210,12 @@ class ProcessGroup(Messages, GroupBase):
         return all_gather_lists(self, output_lists, input_list, opts)
 
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        """Fill each of `outputs` with the tensors of all members at the same index of `inputs`."""
+        """Fill `outputs[i]` with `inputs[i]` of all members, for each index i."""
         opts = AllgatherOptions() if opts is None else opts
         return start_together(self, "all_gather_into_tensor", inputs, outputs, opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        """Reduce each of `inputs`, and store this member's part at the same index of `outputs`."""
+        """Reduce `inputs[i]`, and store this member's part in `outputs[i]`, for each index i."""
         opts = ReduceScatterOptions() if opts is None else opts
         return start_together(self, "reduce_scatter_tensor", inputs, outputs, opts)
 
@@ -333,7 +333,7 @@ class ProcessGroup(Messages, GroupBase):
         opts: Any = None,
         timeout: Any = None,
     ) -> Work:
-        """Send rows of a tensor to each member, and fill another one with the received rows."""
+        """Send rows of `input` to each member, and fill `output` with the received rows."""
         opts = options_for(AllToAllOptions, opts, timeout)
         require_target("all_to_all_single", "output", output)
         require_readable("all_to_all_single", "input", input)
@@ -353,7 +353,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("all_to_all_single", agreed, act, [output], opts)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """Send input_tensors[i] to member i, and fill output_tensors[i] with the tensor from it."""
+        """Send input_tensors[i] to member i, and fill output_tensors[i] with member i's tensor."""
         opts = AllToAllOptions() if opts is None else opts
         outs, inputs = _as_list(output_tensors), _as_list(input_tensors)
         require_tensors("all_to_all", "output_tensor_list", outs, require_target)
@@ -412,7 +412,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         root: int | None = None,
     ) -> Work:
-        """Fill output_tensors[0] of members with the entries of input_tensors[0] of `root`."""
+        """Fill each member's output_tensors[0] with its entry of the list of member `root`."""
         opts = options_for(ScatterOptions, opts, timeout, rootRank=root)
         root = self._require_member("scatter", opts.rootRank)
         output = only("scatter", "output tensor list", _as_list(output_tensors))
@@ -445,7 +445,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("barrier", "", act, [], opts)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Wait until all members have called; the error on rank 0 names missing members."""
+        """Wait until all members have called this; the error on rank 0 names missing members."""
         from .arrivals import wait_for_members
 
         wait_for_members(self, timeout, wait_all_ranks)
@@ -465,7 +465,7 @@ class ProcessGroup(Messages, GroupBase):
             )
 
     def _of_root(self, what: str, kind: str, given: Any, *, is_root: bool) -> list[Tensor]:
-        """Return the root's list for a gather or scatter; on other members it must be empty."""
+        """Return the root's list for a gather or scatter; other members' lists must be empty."""
         if not is_root:
             if any(_as_lists(given)):
                 raise CollectiveArgumentError(f"{what}: requires empty {kind} on non-root")
@@ -501,7 +501,7 @@ def _reduce_all(transport: Transport, call: Call, array: Any, how: Reduction) ->
 
 
 def _reduce_each(transport: Any, call: Call, tensors: Sequence[Tensor], how: Reduction) -> None:
-    """Reduce several tensors in place, by calls that start together."""
+    """Reduce several tensors in place, with one call per tensor; the calls start together."""
     memory = transport.memory
     targets = [memory.target(tensor, reads=True) for tensor in tensors]
     arrays = [target._array for target in targets]
@@ -517,7 +517,7 @@ def _reduce_each(transport: Any, call: Call, tensors: Sequence[Tensor], how: Red
 
 
 def _apart(memory: Any, array: Any, room: Any, rank: int) -> Any:
-    """Return array, or a copy of it if it overlaps room anywhere but at room[rank]."""
+    """Return `array`, or a copy if it overlaps `room` and does not begin at `room[rank]`."""
     if not memory.overlap(array, room) or memory.address(array) == memory.address(room[rank]):
         return array
     return memory.copy(array)
@@ -541,7 +541,7 @@ def _as_list(tensors: Any) -> Any:
 
 
 def _as_lists(tensors: Any) -> Any:
-    """Return a list of lists of tensors; a plain list of tensors becomes its only entry."""
+    """Return a list of lists of tensors; a list of tensors becomes a list with this one entry."""
     is_list = isinstance(tensors, list | tuple) and (
         not tensors or isinstance(tensors[0], Tensor) or not isinstance(tensors[0], list | tuple)
     )

@@ -25,7 +25,7 @@ class Messages(GroupBase):
     """Methods that send and receive; messages of one pair, direction and tag are ordered."""
 
     def send(self, tensors: Any, dst: int, tag: int = 0, *, is_async: bool = True) -> Work:
-        """Send a tensor to a member, given by its group rank."""
+        """Send a tensor to the member with the group rank `dst`."""
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_readable("send", "tensor", tensor)
         self._require_other("send", dst)
@@ -110,7 +110,7 @@ class Messages(GroupBase):
         return carrier.start_message(call, message, is_async=is_async)
 
     def _start_batch(self, messages: Any) -> Work | None:
-        """Queue (is_send, tensor, peer) entries together; None if the tensors are not on a GPU."""
+        """Queue entries (is_send, tensor, peer) together; return None for tensors on the CPU."""
         carrier = self._transport(messages[0][1])
         if not isinstance(carrier, QueueingCarrier):
             return None
