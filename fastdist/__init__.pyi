@@ -920,7 +920,7 @@ def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     the last column varies fastest. A single vector is returned unchanged.
     """
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along the axis dim; all other axes must be equally long.
+    """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
     Dtype   the dtype to which all tensors promote
     Raises  RuntimeError if an axis other than dim differs in length, or if there are no tensors;
@@ -1116,7 +1116,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError for parts of other dtypes than float32 and float64, or of different dtypes
     """
 def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along the axis dim; all other axes must be equally long.
+    """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
     Dtype   the dtype to which all tensors promote
     Raises  RuntimeError if an axis other than dim differs in length, or if there are no tensors;
@@ -1133,7 +1133,7 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
                 [3, 4]])
     """
 def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along the axis dim; all other axes must be equally long.
+    """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
     Dtype   the dtype to which all tensors promote
     Raises  RuntimeError if an axis other than dim differs in length, or if there are no tensors;

@@ -17,7 +17,7 @@ WRITTEN, TEMPERATURE = 300, 0.7
 
 
 class Block(nn.Module):
-    """A transformer block: causal attention, then one perceptron, applied to each letter's vector."""
+    """A transformer block: causal attention, then a perceptron, applied to each letter's vector."""
 
     def __init__(self) -> None:
         super().__init__()

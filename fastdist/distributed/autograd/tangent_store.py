@@ -161,7 +161,7 @@ class TangentStore(EndsEverywhere):
         ForwardADLevel.forget_global_ids()
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> tuple[int, ...]:
-        """Return those of the given ids whose levels are open here; notify the worker of their end."""
+        """Return the ids whose levels are open here; notify the worker when they end."""
         is_open = ForwardADLevel.try_get_by_global_id
         return self.tell([i for i in numbers if is_open(i) is not None], worker)
 

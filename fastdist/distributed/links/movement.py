@@ -125,7 +125,7 @@ class Movement:
     def _meet_with_small(
         self, call: Call, pieces: Sequence[Bytes], sizes: Sequence[int], waiting: Waiting
     ) -> list[Bytes]:
-        """Meet all members; return all their contributions, which are valid until the next meeting."""
+        """Meet all members; return their contributions, which are valid until the next meeting."""
         meeting, segment = self._meeting, self._meeting.segment
 
         def local_ones() -> Bytes:

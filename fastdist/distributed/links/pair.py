@@ -173,7 +173,7 @@ class Pair:
     def _receive_pieces(
         self, turn: int, outgoing: _Outgoing, theirs: Array, waiting: Waiting
     ) -> Iterator[int]:
-        """Send the outgoing array, and fill `theirs`; yield how many elements have been received."""
+        """Send the outgoing array, and fill `theirs`; yield the number of received elements."""
         records, at = self._records, 0
         while at < theirs.size or outgoing.is_leaving:
             has_sent = outgoing.send_some(waiting, at)

@@ -196,7 +196,7 @@ def scaled(number: Any, tensor: Tensor) -> Any:
     if not dtype.may_have_gradient:
         require_held(number, dtype)
         number = bool(number) if dtype is bool_ else int(number)
-    # Smaller numbers are not checked: each dtype in which products are computed holds them.
+    # Smaller numbers need no check: dtype.computes_in holds them for every dtype.
     elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:
         require_held(number, dtype.computes_in)
     return tensor if number == 1 else tensor * number

@@ -1,9 +1,9 @@
 """Elementwise activation functions.
 
-If an activation has a kink, its partial selects g or 0 by `where(..., g, T(0))`. A product of g and
-0 or 1 would be NaN if g is infinite. Derivatives of `where` also evaluate the branch that is not
-selected. For this reason, if an exp could overflow in that branch, `where` is applied to the
-argument of the exp: otherwise the second derivative would contain 0 * inf.
+If an activation has a kink, its partial selects g or 0 by `where(..., g, T(0))`, because a product
+of an infinite g and 0 would be NaN. `where` differentiates the branch that is not selected as well.
+For this reason, if an exp could overflow in that branch, `where` is applied to the argument of the
+exp: otherwise the second derivative would contain 0 * inf.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..pointwise.comparison import ge, lt
 from ..pointwise.masked import where
 from ..refusals import floating_only, no_bool, no_bool_operand, require_floating_inputs
 
-# exp(-|input|) is 1 at 0, approached from either side, so derivatives of all orders are correct
-# there.
+# e is exp(-|input|). At 0, `where` selects one of two branches. With either branch, the formulas
+# that use e below are the same smooth function, so derivatives of all orders are correct at 0.
 _DECAY = "e = exp(where(input < T(0), input, -input)); "
 _SIGMOID_SLOPE = _DECAY + "e / ((T(1) + e) * (T(1) + e))"
 

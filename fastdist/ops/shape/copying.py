@@ -191,7 +191,7 @@ class MoveOp(StructuredOp):
     def of_copy(
         self, input: Tensor, array: Any, device: Device, *, non_blocking: bool = True
     ) -> Tensor:
-        """Wrap and record `array`, a copy of input on another device that the caller has made."""
+        """Wrap and record `array`, a copy of input on `device` that the caller has started."""
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
@@ -200,7 +200,7 @@ class MoveOp(StructuredOp):
 
 
 def _move(input: Tensor, device: Device, non_blocking: bool) -> Tensor:
-    """Return a copy on another device; with non_blocking, it may be incomplete at first."""
+    """Return a copy on another device; with non_blocking, it may complete after the return."""
 
 
 move = MoveOp(_move, "", linear=True, has_out=False)

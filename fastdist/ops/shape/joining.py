@@ -81,7 +81,7 @@ def _nothing(layout: Any) -> Any:
 
 @composite(homes="function")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
-    """Return tensors joined along the axis dim; all other axes must be equally long.
+    """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
     Dtype   the dtype to which all tensors promote
     Raises  RuntimeError if an axis other than dim differs in length, or if there are no tensors;
