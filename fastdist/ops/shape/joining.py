@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
 from ...dispatch.composite import composite
-from ...dispatch.op import common_device
+from ...dispatch.op import PLAIN, common_device
 from ...dispatch.target import GivenOut, store_in_out
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
+from ...graph.node import next_sequence_number
 from ...graph.recording import begin_node
 from ...graph.tensor_tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ...graph.unbroadcast import cast_array, reduce_recorded
@@ -27,7 +28,7 @@ from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, layout_of, wrap
 from ..channels_last import common_order
-from .splitting import narrow
+from .splitting import narrow, select
 
 
 class CatBackward0(CallNode):
@@ -39,7 +40,13 @@ class CatBackward0(CallNode):
     layouts: tuple[Layout, ...]
 
     def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
-        begin_node(self, tuple([tensor._edge for tensor in tensors]), result._layout)
+        if modes.tracers or result._layout.device is not CPU:
+            begin_node(self, tuple([tensor._edge for tensor in tensors]), result._layout)
+        else:
+            # The same as begin_node, inlined.
+            self.seq, self.hooks = next_sequence_number(), None
+            self.edges = tuple([tensor._edge for tensor in tensors])
+            self.output_layout = result._layout
         self.layouts = tuple([tensor._layout for tensor in tensors])
         self.axis = axis
 
@@ -75,11 +82,58 @@ class CatBackward0(CallNode):
         return tuple(found)
 
 
+class StackBackward0(CatBackward0):
+    """The Node of `stack` on CPU tensors of one dtype: each gets the gradient at its index."""
+
+    __slots__ = ()
+
+    def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
+        """Return each tensor's part of g, as a view."""
+        before = (slice(None),) * self.axis
+        parts = enumerate(self.edges)
+        return tuple([None if edge is None else g[(*before, i, ...)] for i, edge in parts])
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return each tensor's part of g, as a Tensor."""
+        parts = enumerate(self.edges)
+        return tuple([None if edge is None else select(g, self.axis, i) for i, edge in parts])
+
+
 def _nothing(layout: Any) -> Any:
     return backend_of(layout.device.type).empty((0,), layout.dtype.numpy, layout.device.index)
 
 
-@composite(homes="function")
+def _cat_again(tensors: Sequence[Tensor], dim: int = 0) -> Any:
+    """Return the result if CPU tensors of these layouts were joined before, otherwise NOT_TAKEN."""
+    if tensors.__class__ not in _SEQUENCES or not PLAIN.issuperset(map(type, tensors)):
+        return NOT_TAKEN
+    key = ("cat", dim, dim.__class__, *[tensor._layout for tensor in tensors])
+    known = tensors[0]._layout.routes.get(key) if tensors else None
+    if known is None:
+        return NOT_TAKEN
+    layout, axis, has_gaps = known
+    # If tensors have gaps, NumPy might choose another memory order, so it gets the result array.
+    room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
+    result = wrap(np.concatenate([tensor._array for tensor in tensors], axis, room), layout)
+    return _recorded(CatBackward0, tensors, result, axis)
+
+
+_SEQUENCES: Final = frozenset({list, tuple})
+
+
+def _recorded(
+    kind: type[CatBackward0], tensors: Sequence[Tensor], result: Tensor, axis: int
+) -> Tensor:
+    """Return the joined tensors, with their Node if the call is recorded."""
+    if not modes.grad_off or tls.grad:
+        for tensor in tensors:
+            if tensor._edge is not None:
+                result._edge = kind(tensors, result, axis)
+                break
+    return result
+
+
+@composite(homes="function", quick=_cat_again)
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
@@ -100,19 +154,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     given = tuple(tensors)
     if not given:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
-    if out is None and modes.plain.issuperset(map(type, given)):
-        key = ("cat", dim, dim.__class__, *[tensor._layout for tensor in given])
-        known = given[0]._layout.routes.get(key)
-        if known is not None:
-            return _joined_at_once(given, *known)
-    else:
+    may_repeat = out is None and modes.plain.issuperset(map(type, given))
+    if not may_repeat:
         found = offer(cat, (tensors,), {"dim": dim} if dim else {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
         found = joined_batch(given, dim, cat, out)
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
-        key = None
     if any(is_sparse(tensor) for tensor in given):
         if out is not None:
             raise refusal("cat.out", next(filter(is_sparse, given)))
@@ -135,9 +184,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     if dtype.may_have_gradient and tls.grad and any(tensor._edge is not None for tensor in given):
         result._edge = CatBackward0(given, result, axis)
     _carry(result, given, axis)
-    if key is not None and device is CPU and _can_join_at_once(given, result._layout, order):
-        has_gaps = not all(tensor._layout.contiguous for tensor in given)
-        given[0]._layout.routes.remember(key, (result._layout, axis, has_gaps))
+    if may_repeat and device is CPU and _can_join_at_once(given, result._layout, order):
+        layouts = [tensor._layout for tensor in given]
+        has_gaps = not all(layout.contiguous for layout in layouts)
+        key = ("cat", dim, dim.__class__, *layouts)
+        layouts[0].routes.remember(key, (result._layout, axis, has_gaps))
     return store_in_out("cat", out, result, given, "cast", "outside")
 
 
@@ -154,19 +205,6 @@ def _can_join_at_once(
     return (gapless or (order is None and result.numel <= _FEW)) and all(
         tensor._layout.dtype is result.dtype and tensor._layout.shape != (0,) for tensor in given
     )
-
-
-def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_gaps: bool) -> Tensor:
-    """Join CPU tensors of one dtype, as `cat` does, after a first call with the same layouts."""
-    # If tensors have gaps, NumPy might choose another memory order, so it gets the result array.
-    room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
-    result = wrap(np.concatenate([tensor._array for tensor in given], axis, room), layout)
-    if not modes.grad_off or tls.grad:
-        for tensor in given:
-            if tensor._edge is not None:
-                result._edge = CatBackward0(given, result, axis)
-                break
-    return result
 
 
 class _Named:
@@ -189,7 +227,7 @@ def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, 
     # start with an empty vector.
     counted = [shape for shape in shapes if shape != (0,)]
     if not counted:
-            return 0, (0,)  # any dim is accepted, as in PyTorch
+        return 0, (0,)  # any dim is accepted, as in PyTorch
     first = counted[0]
     axis = normalize_axis("cat", dim, len(first))
     total = 0
@@ -217,7 +255,67 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
         set_tangent(result, cat(parts, axis), level)
 
 
-@composite(homes="function", node="stack")
+def _stack_at_once(tensors: Sequence[Tensor], dim: int = 0) -> Any:
+    """Stack plain CPU tensors of one dtype and shape, as `stack` does. Return NOT_TAKEN for other
+    tensors, and for many elements that only a kernel copies fast.
+    """
+    if tensors.__class__ not in _SEQUENCES or not PLAIN.issuperset(map(type, tensors)):
+        return NOT_TAKEN
+    layouts = [tensor._layout for tensor in tensors]
+    if not layouts or layouts[0].is_sparse:
+        return NOT_TAKEN
+    key = ("stack", dim, dim.__class__, *layouts)
+    found = layouts[0].routes.get(key)
+    if found is None:
+        found = layouts[0].routes.remember(key, _stack_route(layouts, dim))
+    layout, axis, order, rows = found
+    if layout is None:
+        return NOT_TAKEN
+    array = np.empty(layout.shape, layout.dtype.numpy)
+    if rows:
+        np.concatenate([tensor._array for tensor in tensors], 0, array.reshape(rows))
+    else:
+        parts = array.transpose(order) if order else array
+        for i, tensor in enumerate(tensors):
+            parts[i] = tensor._array
+    return _recorded(StackBackward0, tensors, wrap(array, layout), axis)
+
+
+# For fewer tensors, copying one after another takes less time than a call of np.concatenate.
+_SEVERAL = 5
+
+
+def _stack_route(layouts: Sequence[Layout], dim: Any) -> tuple[Any, ...]:
+    """Return the layout of the stacked tensors, the new axis, its place in front of the other axes
+    (empty if it is the first), and the shape of the result without the new axis if NumPy can
+    concatenate the tensors.
+    """
+    first, count = layouts[0], len(layouts)
+    shape = first.shape
+    if dim.__class__ is not int or not -len(shape) - 1 <= dim <= len(shape):
+        return _BY_CAT
+    are_alike = all(
+        one.shape == shape and one.dtype is first.dtype and one.device is CPU for one in layouts
+    )
+    # Results of other tensors may be in channels_last.
+    if not are_alike or not first.contiguous:
+        return _BY_CAT
+    axis = dim % (len(shape) + 1)
+    is_few = count * first.numel <= _FEW
+    rows: tuple[int, ...] = ()
+    if axis == 0 and shape and not (is_few and count < _SEVERAL):
+        rows = (count * shape[0], *shape[1:])
+    if not is_few and not (rows and all(one.contiguous for one in layouts)):
+        return _BY_CAT
+    layout = Layout.of(first.dtype, CPU, (*shape[:axis], count, *shape[axis:]))
+    order = (axis, *[i for i in range(len(shape) + 1) if i != axis]) if axis else ()
+    return layout, axis, order, rows
+
+
+_BY_CAT: Final = (None, 0, (), ())
+
+
+@composite(homes="function", node="stack", quick=_stack_at_once)
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors of one shape joined along a new axis at dim.
 
@@ -242,8 +340,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
     given = tuple(tensors)
     if not given:
         raise RuntimeError("stack expects a non-empty TensorList")
-    if out is None and dim == 0 and _may_be_copied(given):
-        return _stacked_at_once(given)
     found = offer(stack, (tensors,), {"dim": dim} if dim else {})
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
@@ -265,24 +361,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
         # view splits that axis into the new axis and the old one.
         return cat(given, axis).unflatten(axis, (len(given), given[0]._layout.shape[axis]))
     return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
-
-
-def _may_be_copied(given: tuple[Any, ...]) -> bool:
-    """Return whether stack can simply copy the tensors, as when samples form a batch."""
-    if not modes.plain.issuperset(map(type, given)):
-        return False
-    layout = given[0]._layout
-    if layout.device is not CPU or not layout.contiguous or not layout.shape:
-        return False
-    return all(one._layout is layout and one._edge is None for one in given)
-
-
-def _stacked_at_once(given: tuple[Tensor, ...]) -> Tensor:
-    shape = given[0]._layout.shape
-    array = np.empty((len(given), *shape), given[0]._layout.dtype.numpy)
-    rows = array.reshape(len(given) * shape[0], *shape[1:])
-    np.concatenate([one._array for one in given], 0, out=rows)
-    return wrap(array, layout_of(array))
 
 
 def _new_axis(tensor: Tensor, dim: int) -> int:
