@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
-from ...dispatch.composite import composite
-from ...dispatch.op import PLAIN, common_device
+from ...dispatch.composite import before, composite
+from ...dispatch.op import common_device
 from ...dispatch.target import GivenOut, store_in_out
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
@@ -26,7 +26,7 @@ from ...interpreters.sparse_rules import RULES, is_sparse, refusal
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
-from ...tensor.tensor import Tensor, layout_of, wrap
+from ...tensor.tensor import Tensor, empty_shell, layout_of, wrap
 from ..channels_last import common_order
 from .splitting import narrow, select
 
@@ -39,16 +39,17 @@ class CatBackward0(CallNode):
     axis: int
     layouts: tuple[Layout, ...]
 
-    def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
-        if modes.tracers or result._layout.device is not CPU:
-            begin_node(self, tuple([tensor._edge for tensor in tensors]), result._layout)
+    def __init__(
+        self, tensors: Sequence[Tensor], layouts: Sequence[Layout], result: Layout, axis: int
+    ) -> None:
+        edges = tuple([tensor._edge for tensor in tensors])
+        if modes.tracers or result.device is not CPU:
+            begin_node(self, edges, result)
         else:
             # The same as begin_node, inlined.
             self.seq, self.hooks = next_sequence_number(), None
-            self.edges = tuple([tensor._edge for tensor in tensors])
-            self.output_layout = result._layout
-        self.layouts = tuple([tensor._layout for tensor in tensors])
-        self.axis = axis
+            self.edges, self.output_layout = edges, result
+        self.layouts, self.axis = tuple(layouts), axis
 
     def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
         """Return each tensor's part of g, as a view."""
@@ -103,37 +104,123 @@ def _nothing(layout: Any) -> Any:
     return backend_of(layout.device.type).empty((0,), layout.dtype.numpy, layout.device.index)
 
 
-def _cat_again(tensors: Sequence[Tensor], dim: int = 0) -> Any:
-    """Return the result if CPU tensors of these layouts were joined before, otherwise NOT_TAKEN."""
-    if tensors.__class__ not in _SEQUENCES or not PLAIN.issuperset(map(type, tensors)):
-        return NOT_TAKEN
-    key = ("cat", dim, dim.__class__, *[tensor._layout for tensor in tensors])
-    known = tensors[0]._layout.routes.get(key) if tensors else None
-    if known is None:
-        return NOT_TAKEN
-    layout, axis, has_gaps = known
-    # If tensors have gaps, NumPy might choose another memory order, so it gets the result array.
-    room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
-    result = wrap(np.concatenate([tensor._array for tensor in tensors], axis, room), layout)
-    return _recorded(CatBackward0, tensors, result, axis)
+class Route(NamedTuple):
+    """How NumPy joins CPU tensors of known layouts; `layout` is the layout of the result.
+
+    If `rows` is empty, the tensors are copied one by one: the axes `order` of the result have the
+    axis of the tensors in front. Otherwise NumPy concatenates them, into an array of the shape
+    `rows` over the result, or into a new array if `rows` is None.
+    """
+
+    layout: Layout
+    axis: int
+    rows: tuple[int, ...] | None
+    order: tuple[int, ...] = ()
 
 
+_BY_COMPOSITE: Final = object()
 _SEQUENCES: Final = frozenset({list, tuple})
 
 
-def _recorded(
-    kind: type[CatBackward0], tensors: Sequence[Tensor], result: Tensor, axis: int
-) -> Tensor:
-    """Return the joined tensors, with their Node if the call is recorded."""
-    if not modes.grad_off or tls.grad:
-        for tensor in tensors:
-            if tensor._edge is not None:
-                result._edge = kind(tensors, result, axis)
-                break
-    return result
+def _at_once(
+    find: Callable[[Sequence[Layout], Any], Route | None], recorded: type[CatBackward0]
+) -> Callable[[Any], Any]:
+    """Return a decorator, used with `before`, that joins plain tensors by the Route that `find`
+    returns for their layouts and `dim`, and records the Node `recorded`. It is for lists and tuples
+    only, because it would exhaust an iterator.
+    """
+
+    def decorate(general: Any) -> Any:
+        def join(*args: Any, **named: Any) -> Any:
+            dim: Any = 0
+            if named:
+                if len(named) > 1 or "dim" not in named or len(args) != 1:
+                    return general(*args, **named)
+                dim = named["dim"]
+            elif len(args) == 2:
+                dim = args[1]
+            elif len(args) != 1:
+                return general(*args)
+            tensors = args[0]
+            if tensors.__class__ not in _SEQUENCES or not tensors or dim.__class__ is not int:
+                return general(*args, **named)
+            plain, layouts, arrays, has_edge = modes.plain, [], [], False
+            for tensor in tensors:
+                if tensor.__class__ not in plain:
+                    return general(*args, **named)
+                layouts.append(tensor._layout)
+                arrays.append(tensor._array)
+                if tensor._edge is not None:
+                    has_edge = True
+            first = layouts[0]
+            if first.is_sparse:
+                return general(*args, **named)
+            key = (general, dim, *layouts)
+            route = first.routes.get(key)
+            if route is None:
+                found = None if any(one.is_sparse for one in layouts) else find(layouts, dim)
+                route = first.routes.remember(key, found or _BY_COMPOSITE)
+            if route is _BY_COMPOSITE:
+                return general(*args, **named)
+            layout, axis, rows, order = route
+            out = empty_shell()
+            if rows is None:
+                out._array = np.concatenate(arrays, axis)
+            else:
+                out._array = array = np.empty(layout.shape, layout.dtype.numpy)
+                if rows:
+                    np.concatenate(arrays, axis, array.reshape(rows))
+                else:
+                    if order:
+                        array = array.transpose(order)
+                    for i, one in enumerate(arrays):
+                        array[i] = one
+            out._layout = layout
+            out._edge = out._extra = out._storage = None
+            if has_edge and (not modes.grad_off or tls.grad):
+                out._edge = recorded(tensors, layouts, layout, axis)
+            return out
+
+        return join
+
+    return decorate
 
 
-@composite(homes="function", quick=_cat_again)
+# If tensors have gaps in memory, NumPy joins them only up to this number of elements. NumPy has
+# less overhead per call, but the kernel copies many elements faster.
+_FEW: Final = 1 << 14
+# For fewer tensors, copying one after another takes less time than a call of np.concatenate.
+_SEVERAL: Final = 5
+
+
+def _are_alike(layouts: Sequence[Layout]) -> bool:
+    """Return whether all layouts are on the CPU with one dtype, and `cat` returns C order."""
+    first = layouts[0]
+    return (first.contiguous or common_order(layouts) is None) and all(
+        one.device is CPU and one.dtype is first.dtype for one in layouts
+    )
+
+
+def _cat_route(layouts: Sequence[Layout], dim: int) -> Route | None:
+    """Return the Route of `cat`; None for empty vectors, many elements with gaps, and mistakes."""
+    first = layouts[0]
+    axes = len(first.shape)
+    if not -axes <= dim < axes or not _are_alike(layouts):
+        return None
+    axis, shapes = dim % axes, [one.shape for one in layouts]
+    around = first.shape[:axis], first.shape[axis + 1 :]
+    if (0,) in shapes or any((one[:axis], one[axis + 1 :]) != around for one in shapes):
+        return None
+    shape = (*around[0], sum(one[axis] for one in shapes), *around[1])
+    layout = Layout.of(first.dtype, CPU, shape)
+    if all(one.contiguous for one in layouts):
+        return Route(layout, axis, None)
+    # If tensors have gaps, NumPy might choose another memory order, so it gets the result array.
+    return Route(layout, axis, shape) if layout.numel <= _FEW else None
+
+
+@before(_at_once(_cat_route, CatBackward0))
+@composite(homes="function")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
@@ -154,8 +241,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     given = tuple(tensors)
     if not given:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
-    may_repeat = out is None and modes.plain.issuperset(map(type, given))
-    if not may_repeat:
+    if not modes.plain.issuperset(map(type, given)):
         found = offer(cat, (tensors,), {"dim": dim} if dim else {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
@@ -182,29 +268,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
             start += tensor._layout.shape[axis]
     result = wrap(array, layout_of(array, device))
     if dtype.may_have_gradient and tls.grad and any(tensor._edge is not None for tensor in given):
-        result._edge = CatBackward0(given, result, axis)
-    _carry(result, given, axis)
-    if may_repeat and device is CPU and _can_join_at_once(given, result._layout, order):
         layouts = [tensor._layout for tensor in given]
-        has_gaps = not all(layout.contiguous for layout in layouts)
-        key = ("cat", dim, dim.__class__, *layouts)
-        layouts[0].routes.remember(key, (result._layout, axis, has_gaps))
+        result._edge = CatBackward0(given, layouts, result._layout, axis)
+    _carry(result, given, axis)
     return store_in_out("cat", out, result, given, "cast", "outside")
-
-
-# If tensors have gaps in memory, NumPy joins them only up to this number of elements. NumPy has
-# less overhead per call, but the kernel copies many elements faster.
-_FEW = 1 << 14
-
-
-def _can_join_at_once(
-    given: tuple[Tensor, ...], result: Layout, order: Sequence[int] | None
-) -> bool:
-    """Return whether NumPy can join these tensors; NumPy is used only for results in C order."""
-    gapless = all(tensor._layout.contiguous for tensor in given)
-    return (gapless or (order is None and result.numel <= _FEW)) and all(
-        tensor._layout.dtype is result.dtype and tensor._layout.shape != (0,) for tensor in given
-    )
 
 
 class _Named:
@@ -255,67 +322,28 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
         set_tangent(result, cat(parts, axis), level)
 
 
-def _stack_at_once(tensors: Sequence[Tensor], dim: int = 0) -> Any:
-    """Stack plain CPU tensors of one dtype and shape, as `stack` does. Return NOT_TAKEN for other
-    tensors, and for many elements that only a kernel copies fast.
-    """
-    if tensors.__class__ not in _SEQUENCES or not PLAIN.issuperset(map(type, tensors)):
-        return NOT_TAKEN
-    layouts = [tensor._layout for tensor in tensors]
-    if not layouts or layouts[0].is_sparse:
-        return NOT_TAKEN
-    key = ("stack", dim, dim.__class__, *layouts)
-    found = layouts[0].routes.get(key)
-    if found is None:
-        found = layouts[0].routes.remember(key, _stack_route(layouts, dim))
-    layout, axis, order, rows = found
-    if layout is None:
-        return NOT_TAKEN
-    array = np.empty(layout.shape, layout.dtype.numpy)
-    if rows:
-        np.concatenate([tensor._array for tensor in tensors], 0, array.reshape(rows))
-    else:
-        parts = array.transpose(order) if order else array
-        for i, tensor in enumerate(tensors):
-            parts[i] = tensor._array
-    return _recorded(StackBackward0, tensors, wrap(array, layout), axis)
-
-
-# For fewer tensors, copying one after another takes less time than a call of np.concatenate.
-_SEVERAL = 5
-
-
-def _stack_route(layouts: Sequence[Layout], dim: Any) -> tuple[Any, ...]:
-    """Return the layout of the stacked tensors, the new axis, its place in front of the other axes
-    (empty if it is the first), and the shape of the result without the new axis if NumPy can
-    concatenate the tensors.
-    """
+def _stack_route(layouts: Sequence[Layout], dim: int) -> Route | None:
+    """Return the Route of `stack`; None for many elements that only the kernel copies fast."""
     first, count = layouts[0], len(layouts)
-    shape = first.shape
-    if dim.__class__ is not int or not -len(shape) - 1 <= dim <= len(shape):
-        return _BY_CAT
-    are_alike = all(
-        one.shape == shape and one.dtype is first.dtype and one.device is CPU for one in layouts
-    )
-    # Results of other tensors may be in channels_last.
-    if not are_alike or not first.contiguous:
-        return _BY_CAT
-    axis = dim % (len(shape) + 1)
+    shape, axes = first.shape, len(first.shape) + 1
+    if not -axes <= dim < axes or any(one.shape != shape for one in layouts):
+        return None
+    # Results of tensors that are not contiguous may be in channels_last.
+    if not first.contiguous or not _are_alike(layouts):
+        return None
+    axis = dim % axes
     is_few = count * first.numel <= _FEW
-    rows: tuple[int, ...] = ()
-    if axis == 0 and shape and not (is_few and count < _SEVERAL):
-        rows = (count * shape[0], *shape[1:])
-    if not is_few and not (rows and all(one.contiguous for one in layouts)):
-        return _BY_CAT
     layout = Layout.of(first.dtype, CPU, (*shape[:axis], count, *shape[axis:]))
-    order = (axis, *[i for i in range(len(shape) + 1) if i != axis]) if axis else ()
-    return layout, axis, order, rows
+    if axis == 0 and shape and not (is_few and count < _SEVERAL):
+        is_gapless = all(one.contiguous for one in layouts)
+        rows = (count * shape[0], *shape[1:])
+        return Route(layout, axis, rows) if is_few or is_gapless else None
+    order = (axis, *range(axis), *range(axis + 1, axes)) if axis else ()
+    return Route(layout, axis, (), order) if is_few else None
 
 
-_BY_CAT: Final = (None, 0, (), ())
-
-
-@composite(homes="function", node="stack", quick=_stack_at_once)
+@before(_at_once(_stack_route, StackBackward0))
+@composite(homes="function", node="stack")
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors of one shape joined along a new axis at dim.
 
