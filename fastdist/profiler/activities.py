@@ -11,8 +11,8 @@ from ..devices.gpus import device_count
 
 
 class ProfilerActivity(enum.Enum):
-    """The kinds of work to record. PrivateUse1 means devices other than the CPU and
-    CUDA, such as `sim`.
+    """The kinds of work to record. PrivateUse1 means all devices other than the CPU and CUDA, such
+    as `sim`.
     """
 
     CPU = 0
@@ -24,7 +24,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class DeviceType(enum.Enum):
-    """The device type of an event. PrivateUse1 means devices other than the CPU and CUDA."""
+    """The device type of an event. PrivateUse1 means all devices other than the CPU and CUDA."""
 
     CPU = 0
     CUDA = 1
@@ -59,7 +59,7 @@ def device_type_of(device: str) -> DeviceType:
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """Return the activities that this machine can record."""
+    """Return the kinds of work that can be recorded on this machine."""
     found = {ProfilerActivity.CPU}
     return found | {ProfilerActivity.CUDA} if device_count() else found
 
@@ -67,9 +67,9 @@ def supported_activities() -> set[ProfilerActivity]:
 def activities_of(
     wanted: Iterable[ProfilerActivity] | None, use_cuda: bool | None = None
 ) -> set[ProfilerActivity]:
-    """Return the activities to record, by default all available ones; warn of unavailable ones.
+    """Return the activities to record. Warn of unavailable activities, and leave them out.
 
-    `use_cuda` is the older flag for CUDA.
+    If `wanted` is None, record all available activities. `use_cuda` is an older flag for CUDA.
 
     Raises  ValueError for an activity that is given twice; TypeError for a value that is not an
             activity; AssertionError for an empty collection
@@ -100,7 +100,7 @@ def activities_of(
 
 
 def activities_with(device: str | None) -> set[ProfilerActivity]:
-    """Return the activities to record: the CPU, and the given kind of device."""
+    """Return the activities to record: the CPU, and the kind of `device` unless it is None."""
     found = {ProfilerActivity.CPU}
     if device is not None:
         is_cuda = device.partition(":")[0] == "cuda"

@@ -157,7 +157,7 @@ def test_what_a_block_makes_lies_in_the_pool_that_it_names(fibres: Any) -> None:
         assert pool.id.num_given == 1
         with cuda.use_mem_pool(other):
             fd.empty(16, device="cuda")
-        fd.empty(16, device="cuda:1")  # another GPU: not from this pool
+        fd.empty(16, device="cuda:1")  # on another GPU, so it does not use the pool
         thread = threading.Thread(target=lambda: fd.empty(16, device="cuda"))
         thread.start()
         thread.join()

@@ -1,9 +1,8 @@
 """Elementwise activation functions.
 
-If an activation has a kink, its partial selects g or 0 by `where(..., g, T(0))`, because a product
-of an infinite g and 0 would be NaN. `where` differentiates the branch that is not selected as well.
-For this reason, if an exp could overflow in that branch, `where` is applied to the argument of the
-exp: otherwise the second derivative would contain 0 * inf.
+If an activation has a kink, its partial selects g or 0 by `where(..., g, T(0))`, because 0 * inf is
+NaN. `where` also differentiates the branch that is not selected. If an exp in that branch could
+overflow, `where` selects the exp's argument: otherwise the second derivative would be 0 * inf.
 """
 
 from __future__ import annotations
@@ -334,8 +333,7 @@ _SOFT = (
 )
 
 
-# t is tanh(softplus(input)), and the factor of input is (1 - t**2) * sigmoid(input), both written
-# with e = exp(-|input|).
+# t is tanh(softplus(input)), and input has the factor (1 - t**2) * sigmoid(input), in terms of e.
 _MISH_SLOPE = (
     _DECAY + "low = input < T(0); d = where(low, T(2) + T(2) * e + e * e, "
     "T(1) + T(2) * e + T(2) * e * e); "
@@ -461,7 +459,7 @@ hardshrink.refusal(floating_only("hardshrink_cpu"))
     piecewise=True,
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return input moved towards 0 by lambd; elements in [-lambd, lambd] become 0."""
+    """Return input moved towards 0 by lambd, with elements in [-lambd, lambd] set to 0."""
 
 
 softshrink.refusal(floating_only("softshrink_check"))

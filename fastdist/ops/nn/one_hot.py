@@ -21,8 +21,8 @@ _FEW: Final = 4096  # the maximal size of a result on the short path
 
 
 def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return one_hot with a short path of three NumPy calls, for CPU indices that are all
-    in range.
+    """Return one_hot with a short path of three NumPy calls. The short path is for tensors on the
+    CPU whose indices are all in range.
     """
 
     def quick(tensor: Tensor, num_classes: int = -1) -> Any:
@@ -40,7 +40,7 @@ def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
             return general(tensor, num_classes)
         hits = numbers[..., None] == np.arange(count)
         if np.count_nonzero(hits) != layout.numel:
-            return general(tensor, num_classes)  # it raises an explained error
+            return general(tensor, num_classes)  # raises an error with an explanation
         return from_array(hits.astype(np.int64))
 
     return quick
@@ -51,8 +51,8 @@ def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return rows of zeros with a 1 at each index, along a new last axis.
 
-    Note    on devices other than the CPU the values are read, which waits for the device, only if
-            num_classes is -1; otherwise an index out of range gives only zeros
+    Note    on devices other than the CPU, the values are read only if num_classes is -1, because
+            reading waits for the device; otherwise the row of an index out of range is zeros
 
     Args:
         tensor: The indices, in int64.

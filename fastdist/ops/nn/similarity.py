@@ -17,7 +17,7 @@ from ...tensor.tensor import Tensor
 def normalize(
     input: Tensor, p: float = 2.0, dim: Axes = 1, eps: float = 1e-12, out: GivenOut = None
 ) -> Tensor:
-    """Return input divided by its norm along dim, or by eps if that is larger.
+    """Return input divided by its norm along dim, or by eps if eps is larger than the norm.
 
     Args:
         input: The tensor.

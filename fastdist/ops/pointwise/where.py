@@ -21,8 +21,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
-        tensors, as `nonzero(as_tuple=True)` returns.
+        A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
+        of index tensors, as `nonzero(as_tuple=True)` returns.
 
     Raises:
         TypeError: An argument is neither a tensor nor a number.

@@ -20,8 +20,8 @@ def diff(
     prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """Return the n-th differences of neighbours along dim, after joining prepend and append to
-    input.
+    """Return the n-th differences between neighbours along dim. First, `prepend` and `append` are
+    joined to input.
 
     Args:
         input: The tensor.
@@ -61,7 +61,7 @@ def diff(
 
 
 def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
-    """Return end if it can be joined to input along axis.
+    """Return `end` if it can be joined to input along axis.
 
     Raises  RuntimeError if it cannot be joined
     """

@@ -37,7 +37,7 @@ def _cast_to(name: str, dtype: DType) -> None:
 
     def cast(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
         if memory_format is None or memory_format is preserve_format:
-                return to(input, dtype)  # no keyword: parsing one would take measurable time
+            return to(input, dtype)  # no keyword: parsing one would take measurable time
         return to(input, dtype, memory_format=memory_format)
 
     cast.__name__ = cast.__qualname__ = name

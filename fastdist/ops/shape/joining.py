@@ -189,7 +189,7 @@ def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, 
     # start with an empty vector.
     counted = [shape for shape in shapes if shape != (0,)]
     if not counted:
-            return 0, (0,)  # any dim is accepted, as in PyTorch
+        return 0, (0,)  # any dim is accepted, as in PyTorch
     first = counted[0]
     axis = normalize_axis("cat", dim, len(first))
     total = 0
