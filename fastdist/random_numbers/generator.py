@@ -220,7 +220,7 @@ class Generator:
         return (of or self).reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
 
     def open_uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-        """Return numbers in (0, 1) as float64, each made from as many words as one of `dtype`."""
+        """Return float64 numbers in (0, 1); each uses as many words as a number of `dtype`."""
         part = self.reserve_uniform(shape, dtype)
         return philox.open_uniform(*part, prod(shape), dtype).reshape(shape)
 

@@ -86,9 +86,10 @@ def words32(seed: int, first: int, count: int) -> np.ndarray:
 
 # A program often makes many small draws in sequence, and NumPy needs nearly the same time for one
 # block as for 256. `Compiled.find` alone takes longer than computing 64 words. So a small draw also
-# computes blocks for later draws: at first _AHEAD in total, and twice as many each time that a
-# sequence uses them up. This changes no result, because an element depends on its position alone.
-# Entries of `_ahead` are tuples, so that threads see all of an entry or none.
+# computes blocks for later draws: at first _AHEAD blocks in total, and twice as many each time that
+# a sequence uses them up (at most _MOST_AHEAD). This changes no result, because an element depends
+# on its position alone. Entries of `_ahead` are tuples, so that threads see all of an entry or none
+# of it.
 _AHEAD: Final = 256
 _MOST_AHEAD: Final = 8192
 _ahead: list[tuple[int, int, np.ndarray]] = []
@@ -233,7 +234,7 @@ def _normals(seed: int, first: int, blocks: int) -> np.ndarray:
 
 
 def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return numbers in (0, 1) as float64, each made from as many words as one of `dtype`.
+    """Return float64 numbers in (0, 1); each uses as many words as a number of `dtype`.
 
     Their logarithms are finite.
     """

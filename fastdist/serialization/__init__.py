@@ -2,7 +2,7 @@
 
 A file is a zip archive, without compression and not split into parts. Its record `data.pkl` is a
 pickle that refers to storages by number. The records `data/0`, `data/1` ... are the bytes of the
-storages. Each of them is aligned to 64 bytes and has a checksum. Tensors that share memory refer to
+storages. Each record is aligned to 64 bytes and has a checksum. Tensors that share memory refer to
 the same storage. The pickle uses PyTorch's class names, so that both libraries can read it
 (`torch_names.py`). Loading never runs code from the file unless the caller allows it
 (`safe_unpickler.py`). Saving to a path leaves no partial file (`system/atomic_file.py`). Under the

@@ -1,12 +1,13 @@
 """Window functions: weights that fade a range of samples in and out.
 
 The functions of torch.signal.windows return symmetric windows by default. `hann_window` and the
-other functions with a name in `_window` return periodic windows by default: one more element of
+other functions whose names end in `_window` return periodic windows by default: one more element of
 such a window would equal its first element. `**more` are the options of `zeros`: dtype, layout,
 device, requires_grad.
 
 Raises  ValueError for a negative length, or for a dtype other than float32 and float64. The
-        functions with a name in `_window` accept any floating dtype, and raise RuntimeError instead
+        functions whose names end in `_window` accept any floating dtype, and raise RuntimeError
+        instead of ValueError
 """
 
 from __future__ import annotations

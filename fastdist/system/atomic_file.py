@@ -2,7 +2,7 @@
 
 The bytes are written to a temporary file in the same folder and flushed to the disk. Then a rename
 replaces the old file. On systems with unnamed files (Linux's O_TMPFILE), the temporary file gets a
-name only at the end. There a process that is killed earlier leaves no temporary file.
+name only at the end. On these systems, a process that is killed earlier leaves no temporary file.
 """
 
 from __future__ import annotations

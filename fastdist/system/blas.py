@@ -28,7 +28,7 @@ class CoreChoice(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """The first processor as the system describes it; the fields are empty if it does not."""
+    """The system's description of the first processor; without one, the fields are empty."""
 
     vendor: str
     family: int

@@ -28,7 +28,7 @@ from .digest import sha256
 from .own_folder import ForeignFolderError, make_own_folder, require_trusted_folder
 
 _logger = logging.getLogger(__name__)
-_modules_lock = threading.Lock()  # held while a generated module runs; the module takes no lock
+_modules_lock = threading.Lock()  # held while a generated module runs, which uses no locks
 
 
 @functools.cache
@@ -114,7 +114,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _default_directory() -> str:
-    # Looked up in sys.modules: this package must not import the root package, but that is loaded.
+    # From sys.modules: this package must not import the root package, which is loaded already.
     root_package = sys.modules[__name__.partition(".")[0]]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(base, "fastdist", f"{root_package.__version__}-{_cpu()}")

@@ -1,7 +1,7 @@
 """Escapes text from other processes before it is logged or printed."""
 
-# Without this, a line end in a name or in an error message could forge lines of the log, and an
-# escape sequence in it could change the display of a terminal.
+# Without these functions, a line end in a name or in an error message could forge lines of the log,
+# and an escape sequence could change the display of a terminal.
 
 from __future__ import annotations
 

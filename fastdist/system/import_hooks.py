@@ -56,7 +56,7 @@ def after_import(library: str, ours: str) -> None:
 
 
 class _Waiting:
-    """A finder that removes itself when the library is imported; other finders then find that."""
+    """A finder that removes itself at the library's import; other finders then find the library."""
 
     def __init__(self, library: str, ours: str) -> None:
         self._library = library

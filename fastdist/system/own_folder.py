@@ -176,8 +176,8 @@ def _is_private_group(found: os.stat_result) -> bool:
 
 
 def _is_unknown_here(uid: int) -> bool:
-    """Return whether `uid` is the number that represents all users whom this container does not
-    know, such as root of the host.
+    """Return whether `uid` is the number for all users that are unknown in this container, such as
+    root of the host.
     """
     try:
         with open(_OVERFLOW_UID) as overflow, open(_UID_MAP) as lines:

@@ -27,8 +27,8 @@ _cache: dict[tuple[Any, ...], Tensor] = {}
 
 def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: bool = True) -> Any:
     """Return `value` as a 0-d tensor of the dtype of `like`, or `value` itself if the general path
-    must handle it. For half types the 0-d tensor has a wider dtype: see Note [Numbers next to half
-    types].
+    must handle it. For half types the 0-d tensor has a wider dtype.
+    See Note [Numbers next to half types].
 
     A floating dtype accepts any number without promotion. An integer dtype accepts the integers in
     its range. NaN is never cached, because a look-up would not find it.

@@ -243,7 +243,7 @@ def view_strides(layout: Layout, shape: Shape) -> Shape | None:
     """Return the strides of a view of `layout` with another shape; None if there is no such view.
 
     Walks both shapes from the last axis. Consecutive axes can be split or merged in another way
-    only if there are no gaps between their elements.
+    only if their elements are without gaps.
     """
     if layout.contiguous:
         return Layout.of(layout.dtype, layout.device, shape).strides

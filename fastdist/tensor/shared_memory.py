@@ -1,8 +1,8 @@
 """Tensors in shared memory: how they are moved there and sent to other processes."""
 
 # share_memory_() moves a whole allocation, so that views still see writes to the tensor, from this
-# process and from other processes. Not every tensor records its views, because that would slow down
-# every view op. So each call searches all living tensors for tensors in the same allocation (except
+# process and from other processes. Tensors do not record all tensors in the same allocation:
+# that would slow down every view op. So each call searches all living tensors for those (except
 # tensors that gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
 #
 # Queues, pipes and arguments of multiprocessing share only tensors that are shared already, and

@@ -91,7 +91,7 @@ class Coo:
         self, indices: Any, values: Any, layout: SparseLayout, is_coalesced: bool = False
     ) -> None:
         self.indices, self.values, self.layout = indices, values, layout
-        # With fewer than two entries, no coordinate can have two.
+        # With fewer than two entries, no coordinate can have more than one entry.
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
     @property

@@ -49,9 +49,9 @@ class Extra:
     # The chain of (view op, arguments) that makes this view from its base.
     replay: ViewSteps | None = None
     tangents: Any = None  # a ForwardGrad
-    # The tensor of whose tangent this view's tangent is a view. None: the base. OWN_TANGENT: none,
-    # because the tangent is not a view. Otherwise (that tensor, the number of steps in `replay` to
-    # skip, steps that must precede the rest).
+    # Names the tensor of whose tangent this view's tangent is a view. None: the base. OWN_TANGENT:
+    # no tensor, the tangent is not a view. Otherwise a tuple: the tensor, the number of steps in
+    # `replay` to skip, and a list of steps that precede the rest of `replay`.
     tangent_root: tuple[Any, ...] | None = None
     grad: Tensor | None = None
     frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
@@ -125,7 +125,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
     @staticmethod
     def _make_subclass(kind: type[Tensor], data: Any, require_grad: bool = False) -> Any:
-        """Return detached data, over the same memory, as an instance of kind."""
+        """Return `data.detach()`, which shares the memory of `data`, as an instance of `kind`."""
         return data.detach().as_subclass(kind).requires_grad_(require_grad)
 
     @property

@@ -23,7 +23,7 @@ from .tensor import Tensor
 
 
 def _listed(given: Any) -> list[Any]:
-    """Return the numbers of a sequence as a list, or nested lists."""
+    """Return the numbers of a sequence as a list or as nested lists."""
     if not hasattr(given, "__len__"):
         raise TypeError(f"a storage takes a size or a sequence, got {short_repr(given)}")
     try:

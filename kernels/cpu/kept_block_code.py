@@ -4,8 +4,8 @@
 # number, a clock, whether new blocks get huge pages, the least size of a block in bytes, and the
 # alignment of smaller arrays in bytes. Three more words for each kept block are its address, its
 # size (0 if the slot is empty) and the clock when it was freed. The block that was freed last is
-# reused first, because it may still be in a cache. The oldest block is returned to the system when
-# space is needed. NumPy holds the GIL whenever it allocates or frees.
+# reused first, because it may still be in a cache. The oldest block is given back to the C library
+# when space is needed. NumPy holds the GIL whenever it allocates or frees.
 #
 # The pages of a large kept block are offered to the system (MADV_FREE), which takes them when
 # memory is short. A page that the system has taken is zero afterwards. For a block of 40 MB in huge

@@ -39,7 +39,7 @@ def heeds_determinism(kernel: Callable[..., None]) -> Callable[..., None]:
 
 
 def on_device_of_out(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Return a kernel that runs on the device of its `out`; for kernels that not only launch."""
+    """Return a kernel that runs on the device of `out`; for kernels that do more than launch."""
     place = list(inspect.signature(kernel).parameters).index("out")
 
     @functools.wraps(kernel)

@@ -1,8 +1,9 @@
 """The locks of workers, in the order in which a thread may take them.
 
 A thread that holds a lock may only take locks of later levels. tests/suite/lock_order.py checks
-that: run tests with PYTEST_LOCK_ORDER=FOLDER. A thread that holds one of these locks may also take
-locks of other packages (tensors, graphs, kernels, devices), but not the other way round.
+this order in tests that run with PYTEST_LOCK_ORDER=FOLDER. A thread that holds one of these locks
+may also take locks of other packages (tensors, graphs, kernels, devices), but a thread that holds
+one of those may not take one of these.
 """
 
 from __future__ import annotations

@@ -275,7 +275,7 @@ def test_worker_that_is_alone_hosts_its_store_at_a_free_port(
     no_launcher: pytest.MonkeyPatch,
 ) -> None:
     with rendezvous("env://", 0, 1, timeout=5.0).store as store:
-        other = rendezvous("env://", 0, 1, timeout=5.0)  # another notebook, at the same time
+        other = rendezvous("env://", 0, 1, timeout=5.0)  # as if another notebook did the same
         store.set("key", "value")
         assert not other.store.check(["key"])
         other.store.close()

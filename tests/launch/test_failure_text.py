@@ -71,7 +71,7 @@ _LOST = """
 
 
 def _lines(text: str) -> list[bytes]:
-    # Drop the first and last line of the literal; two spaces may belong to the text.
+    # Drop the newlines at both ends of the literal; two leading spaces may belong to the text.
     lines = text.strip("\n").rstrip().splitlines()
     return [line.removeprefix("    ").encode() for line in lines]
 

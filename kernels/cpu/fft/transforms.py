@@ -129,7 +129,7 @@ def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
 
 def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int) -> Any:
     """Return a function of (x, threads) that runs transforms of `points` numbers each, and divides
-    by what the code `divisor` means.
+    by 1, sqrt(points) or points if `divisor` is 0, 1 or 2.
 
     A sum of finite numbers may overflow before it is divided. Then x is divided before the
     transform.

@@ -124,7 +124,7 @@ def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
 def _simplify(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
     """Order axes by the output's strides and merge contiguous ones; return the number of axes."""
     shape = _shape_of(plan, count)
-    kept: Any = np.int64(0)  # for a literal, Numba would compile the callee once more
+    kept: Any = np.int64(0)  # for a literal, Numba would compile the callee a second time
     for axis in range(ndim):
         if _get(shape, axis) != 1:
             _swap(plan, count, kept, axis)

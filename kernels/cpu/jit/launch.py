@@ -201,8 +201,9 @@ def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
     """Call `work` for ranges that make up 0 to `count`, on `threads` threads of the pool.
 
     An exception in `work` is raised here. `work` must not use a pool itself. Several threads save
-    time only if `work` spends most of its time in code that releases the GIL. New Python threads
-    would have to wait for the cores on which the pool's threads still spin after a launch.
+    time only if `work` spends most of its time in code that releases the GIL. The pool is used
+    because new Python threads would have to wait for the cores on which the pool's threads still
+    spin after a launch.
     """
     failed: list[BaseException] = []
 

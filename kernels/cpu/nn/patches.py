@@ -23,7 +23,7 @@ from ..silence import silent
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-# The size of a block of columns in bytes. Of the sizes from 0.5 to 4 MiB, 4 MiB is fastest: by 5 %
+# The size of a block of columns in bytes. Among sizes from 0.5 to 4 MiB, 4 MiB is fastest: by 5 %
 # for 64 channels, and by a third for 16 channels (AMD EPYC, Zen 3, with caches of 512 KiB and 32
 # MiB). The matrix product packs its operands anyway, and is faster for wide operands. Matrix
 # products with fewer columns than _FEWEST run at half speed.

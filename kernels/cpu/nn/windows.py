@@ -1,4 +1,4 @@
-"""Max pooling on the CPU: the maximum of each window, and gather and scatter by its position.
+"""Max pooling on the CPU: the maximum of each window, and gather and scatter by maxima's positions.
 
 The last one, two or three axes of x are spatial; all axes before these are merged into one axis of
 planes. `windows` has (kernel, stride, padding, dilation) for each spatial axis. (0, 0, 0, 0) stands

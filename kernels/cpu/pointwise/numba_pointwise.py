@@ -3,7 +3,7 @@
 The loop takes addresses and a count, so that one launcher serves all bodies. The loop only gets
 contiguous memory, so that LLVM can vectorize it; the launcher packs other layouts into blocks.
 Bodies have no fast-math flags: they round as NumPy's ufuncs do, with the right results for NaN, inf
-and -0.0. Of the functions that bodies call, only the functions of vector_math let LLVM fuse a
+and -0.0. Among the functions that bodies call, only the functions of vector_math let LLVM fuse a
 product and a sum (the flag `contract`). Common subexpressions are computed once.
 """
 

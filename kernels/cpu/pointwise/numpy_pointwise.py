@@ -251,7 +251,7 @@ def _sign(x: Array) -> Array:
 
 @silent
 def _where(condition: Array, x: Array, y: Array) -> Array:
-    """Return np.where of the arguments; this takes half its time if shapes and dtypes agree."""
+    """Return np.where(condition, x, y), in half the time if shapes and dtypes agree."""
     if condition.__class__ is np.ndarray and x.__class__ is np.ndarray and condition.ndim:
         shape = condition.shape
         if x.shape == shape or not x.ndim:

@@ -41,7 +41,7 @@ SHORT_EXPONENTS: Final = frozenset({2.0, 3.0, 0.5, -0.5, -1.0, -2.0})
 
 
 class PointwiseKernel:
-    """The CPU kernel of one body. kernel_for makes one kernel for each body; use that.
+    """The CPU kernel of one body. Use kernel_for, which makes one kernel for each body.
 
     Thread  any, several at once
     Note    `small(*arrays)` is the NumPy version, which returns a new result, for eager calls

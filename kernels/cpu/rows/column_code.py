@@ -105,7 +105,8 @@ class ColumnCode:
         first = ir.Constant(I64, 0)
 
         def at(place: Any, mask: Any) -> None:
-            # The division is unsigned: place is never negative, and LLVM need not handle that case.
+            # place is never negative, so the division is unsigned: LLVM would make a signed one
+            # handle negative numbers.
             take(build.add(begin, place), build.udiv(place, ir.Constant(I64, lanes)), mask)
 
         for some in (vectors, 1) if vectors > 1 else (1,):

@@ -147,7 +147,9 @@ def _build_rows(
 
 
 def _steps_of_rows(whole: Any, size: Any) -> dict[str, Any]:
-    """Return the step from row to row in bytes for operands of each kind; 8 for other kinds."""
+    """Return the step from row to row in bytes, by kind of operand. Missing kinds have a step of 8
+    bytes.
+    """
     by_rows = dict.fromkeys(("rows", "bands", "turns", "turn_sums"), whole)
     by_numbers = dict.fromkeys(("numbers", "turn_numbers", "group_numbers"), size)
     return {**by_rows, **by_numbers, **dict.fromkeys(("columns", "outside", "table", "sum"))}

@@ -48,8 +48,8 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
 
 
 def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool) -> None:
-    """Solve a @ x = b and write x into out; a (..., n, n) is triangular, and the other triangle of
-    a is not read.
+    """Solve a @ x = b and write x into out; a (..., n, n) is triangular, and only the triangle that
+    `upper` selects is read.
 
     The batch axes of a and b broadcast to those of out.
     """

@@ -217,7 +217,8 @@ def source_of_tiles(
     real = C_TYPES[dtype]
     threads, lanes, rows, keys, width, blocks, steps = tiles
     if mask is not None or drops or not packed:
-        # Masks and dropout need more registers. With fewer resident blocks each thread has more.
+        # Masks and dropout need more registers. Each thread has more registers if fewer blocks are
+        # resident.
         blocks = max(blocks - 1 - drops, 1)
     flags = {"MASKED": mask is not None, "DROPS": drops, "PACKED": packed, "PACKED_SLOPES": slopes}
     told = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())

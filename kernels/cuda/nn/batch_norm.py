@@ -18,8 +18,8 @@ def channels(
     channels' statistics into mean and variance.
 
     x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,). For half
-    types, mean and variance are float32. The variance is the sum of squares divided by the number
-    of elements.
+    types, mean and variance are float32. The variance is the sum of squared deviations divided by
+    the number of elements.
     """
     if not x.size:
         mean.fill(np.nan)

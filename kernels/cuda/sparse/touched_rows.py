@@ -22,7 +22,8 @@ from ..launch import (
 def adagrad(
     values: Any, places: Any, order: Any, sums: Any, out: Any, rate: float, eps: float
 ) -> None:
-    """Update rows of out, the parameter, as Adagrad does, and add squares to these rows of sums.
+    """Update rows of out, the parameter, as Adagrad does. Add the squared gradients to the same
+    rows of sums.
 
     values: (n, width); places: (n,), ascending, the row of out for each of values[order]; sums and
     out: (rows, width); all in C order. A row that is out of bounds is skipped.

@@ -16,7 +16,7 @@ from tests.ops.linalg.linalg_cases import HALF
 
 CASES = linalg_cases.CASES | ldl_cases.CASES
 
-# LAPACK rejects values that are not finite, or gives NaN where NumPy's formula does not.
+# Not tested at infinity: LAPACK rejects such values, or gives NaN where NumPy's formula does not.
 FINITE_ALONE = frozenset(
     f"{name}-{i}"
     for name in CASES.keys() - HALF | {"linalg.matrix_exp", "matrix_exp", "matrix_power"}
@@ -38,7 +38,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def refusing(name: str) -> Callable[[fd.Tensor], object]:
-    """Return a function that passes one tensor without axes for each tensor argument."""
+    """Return a function that passes the same tensor for each tensor argument of the op."""
     function = getattr(LA if name.startswith("linalg.") else fd, name.removeprefix("linalg."))
     taken = [p for p in inspect.signature(function).parameters.values() if p.annotation == "Tensor"]
     if name == "linalg.multi_dot":
