@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...core.folded_frames import folds
 from ...tensor.tensor import Tensor
 from .group_base import GroupBase
 from .point_to_point import Messages
@@ -13,6 +14,7 @@ from .work import Work, wait_for
 from .world import default_group, member_group
 
 
+@folds
 def send(
     tensor: Tensor,
     dst: int | None = None,
@@ -48,6 +50,7 @@ def send(
         found.send([tensor], root, tag, is_async=False)
 
 
+@folds
 def isend(
     tensor: Tensor,
     dst: int | None = None,
@@ -84,6 +87,7 @@ def isend(
     return found.send([tensor], _other(found, "isend", dst, group_dst), tag)
 
 
+@folds
 def recv(
     tensor: Tensor,
     src: int | None = None,
@@ -126,6 +130,7 @@ def recv(
     return src if src is not None else int(work._source_rank())
 
 
+@folds
 def irecv(
     tensor: Tensor,
     src: int | None = None,
@@ -240,6 +245,7 @@ class P2POp:
 P2POp.__module__ = "fastdist.distributed.distributed_c10d"
 
 
+@folds
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Start several sends and receives in parallel, and return their Works.
 

@@ -16,7 +16,7 @@ from .arrays import settle
 from .backends import Backend, BackendConfig, Place, make_carrier
 from .caller import caller_line
 from .carriers import QueueingCarrier
-from .debug_level import DebugLevel, get_debug_level
+from .debug_level import DebugLevel, current_level
 from .transport import Call, ClosesQuietly, Transport
 from .work import Lane, Work, destroyed, finished
 
@@ -274,7 +274,7 @@ class GroupBase:
                 self._note_time(what, start_ns, given)
 
         # With DETAIL, raise errors on the line of the call, like PyTorch's wrapper.
-        if options.asyncOp and get_debug_level() is not DebugLevel.DETAIL:
+        if options.asyncOp and current_level() is not DebugLevel.DETAIL:
             return self._lane.start(job, Work(result))
         self._lane.run(job)
         return finished(result)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import time
-import warnings
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from fastdist.core.errors import CollectiveError, CollectiveLostError, StoreTimeoutError
 from fastdist.system.import_hooks import load_for_groups
 
+from ...core.caller_warning import warn_caller
+from ...core.folded_frames import folds
 from ..constants import default_pg_timeout
 from .backends import Backend, BackendConfig, Place, require_here
 from .foreign import ForeignGroup
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fastdist.distributed.store import Store
 
 
+@folds
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
@@ -126,10 +128,9 @@ def _place_by_mpi(rank: int, world_size: int) -> tuple[int, int]:
 
     found = place_in_job()
     if (rank, world_size) not in (found, (-1, -1)):
-        warnings.warn(
+        warn_caller(
             f"For MPI backend, world_size ({world_size}) and rank ({rank}) are ignored since they "
-            "are assigned by the MPI runtime.",
-            stacklevel=4,
+            "are assigned by the MPI runtime."
         )
     return found
 
@@ -208,6 +209,7 @@ def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> ti
     return timeout
 
 
+@folds
 def destroy_process_group(group: Any = None) -> None:
     """Leave a group; None leaves all groups, also if there are none.
 

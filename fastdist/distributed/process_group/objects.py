@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.device import CPU
+from ...core.folded_frames import folds
 from ...tensor.tensor import Tensor, from_array
 from .object_bytes import pack, unpack
 from .options import AllgatherOptions, BroadcastOptions, GatherOptions, ScatterOptions
@@ -16,6 +17,7 @@ from .ranks import rank_in
 from .world import member_group
 
 
+@folds
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Fill a list on all members with one object from each member.
 
@@ -51,6 +53,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     object_list[: found.size()] = [unpack(room._array) for room in rooms]
 
 
+@folds
 def gather_object(
     obj: Any,
     object_gather_list: list[Any] | None = None,
@@ -93,6 +96,7 @@ def gather_object(
         ]
 
 
+@folds
 def broadcast_object_list(
     object_list: list[Any],
     src: int | None = None,
@@ -138,6 +142,7 @@ def broadcast_object_list(
         object_list[:] = _unpack_all(joined, sizes)
 
 
+@folds
 def scatter_object_list(
     scatter_object_output_list: list[Any],
     scatter_object_input_list: list[Any] | None = None,
@@ -182,6 +187,7 @@ def scatter_object_list(
     scatter_object_output_list[0] = unpack(room._array[: sizes[found.rank()]])
 
 
+@folds
 def send_object_list(
     object_list: list[Any],
     dst: int | None = None,
@@ -211,6 +217,7 @@ def send_object_list(
     found.send([_bytes_tensor(np.frombuffer(b"".join(parts), np.uint8))], to, 0, is_async=False)
 
 
+@folds
 def recv_object_list(
     object_list: list[Any],
     src: int | None = None,

