@@ -32,6 +32,7 @@ from fastdist.distributed.sockets import (
     tcp_endpoint,
 )
 
+from ..core.folded_frames import folds
 from ..core.missing import show_public
 from . import store as stores
 from .store import PrefixStore, Store, TCPStore
@@ -105,6 +106,7 @@ _NO_RANK = (
 )
 
 
+@folds
 def rendezvous(
     url: str,
     rank: int = -1,
@@ -402,6 +404,7 @@ class _CallableModule(ModuleType):
     function.
     """
 
+    @folds
     def __call__(self, url: str, *args: Any, **named: Any) -> Rendezvous:
         return rendezvous(url, *args, **named)
 

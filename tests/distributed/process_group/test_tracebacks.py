@@ -15,9 +15,10 @@ import fastdist as fd
 from fastdist import distributed as dist
 from fastdist.core.errors import CollectiveError, CollectiveTimeoutError
 from fastdist.core.folded_frames import OUR_FOLDER
-from fastdist.distributed import distributed_c10d
+from fastdist.distributed import distributed_c10d, rpc
 from fastdist.distributed.process_group import debug_level
 from fastdist.distributed.process_group.work import Work
+from fastdist.distributed.rendezvous import from_env
 from fastdist.utils import fold_tracebacks
 from tests.distributed.process_group.thread_members import run_members
 
@@ -142,6 +143,29 @@ def test_other_calls_than_those_of_the_members_show_none_of_our_frames() -> None
         return shown + [our_frames(call) for call in (work.wait, future.wait, future.value)]
 
     assert run_members(2, member) == [[0, 0, 0, 0]] * 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        dist.init_process_group,
+        lambda: dist.init_process_group("gloo", "env://"),
+        lambda: dist.init_device_mesh("cpu", (2,)),
+        lambda: dist.rendezvous("env://"),
+        from_env,
+        lambda: rpc.init_rpc("worker0"),
+    ],
+)
+def test_a_program_that_no_launcher_started_learns_how_to_start_it(
+    call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/programs/spans.py"])
+    monkeypatch.setattr("__main__.__spec__", None)
+    with pytest.raises(
+        ValueError, match=r"RANK is not set; .* `fastdist run -n 2 spans.py`, .*rank="
+    ):
+        call()
+    assert our_frames(call) == 0
 
 
 def test_a_wait_that_ends_too_early_shows_none_of_our_frames() -> None:
