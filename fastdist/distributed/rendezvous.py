@@ -32,7 +32,7 @@ from fastdist.distributed.sockets import (
     tcp_endpoint,
 )
 
-from ..core.folded_frames import folds
+from ..core.folded_frames import folds, private_cause
 from ..core.missing import show_public
 from . import store as stores
 from .store import PrefixStore, Store, TCPStore
@@ -392,7 +392,9 @@ def _host_and_port(url: str) -> tuple[str, int]:
     try:
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise RendezvousError(f"url is {url!r}: {error}; expected tcp://HOST:PORT") from error
+        raise RendezvousError(
+            f"url is {url!r}: {error}; expected tcp://HOST:PORT"
+        ) from private_cause(error)
     if not host or not port:
         missing = "port number missing: " if host else ""
         raise RendezvousError(f"{missing}url is {url!r}; expected tcp://HOST:PORT")

@@ -7,6 +7,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, 
 
 from ..autograd.batches_back import ONE_BY_ONE
 from ..autograd.forward_ad import dual_level, make_dual, unpack_dual
+from ..core.folded_frames import folds
 from ..interpreters.batched_tensor import batched, value_at
 from ..interpreters.batching import open_level
 from ..ops.create.creation import zeros, zeros_like
@@ -59,6 +60,7 @@ def jvp(
 ) -> tuple[Any, ...]: ...
 
 
+@folds
 def jvp(
     func: Callable[..., Any],
     primals: tuple[Any, ...],

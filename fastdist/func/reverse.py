@@ -8,6 +8,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, 
 from ..autograd.batches_back import pulled_together
 from ..autograd.differentiate import grad as _gradients
 from ..autograd.forward_ad import make_dual, unpack_dual
+from ..core.folded_frames import folds
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import enable_grad, is_grad_enabled
 from ..graph.transform_inputs import differentiating
@@ -153,9 +154,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ..
 
 
 # mypy does not accept *primals: Any for *Ts.
-def vjp(  # type: ignore[misc]
-    func: Callable[..., Any], *primals: Any, has_aux: bool = False
-) -> Any:
+@folds  # type: ignore[misc]
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return func(*primals), and a function that maps a cotangent to its product with the Jacobian.
 
     A cotangent has the structure of the result; the products are a tuple with an entry for each of

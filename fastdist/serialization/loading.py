@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.folded_frames import folds
+from ..core.folded_frames import folds, private_cause
 from ..core.short_repr import short_repr
 from .archive_reader import Archive
 from .budget import Budget
@@ -171,14 +171,14 @@ def _said_of(called: str, *, is_safe: bool) -> Iterator[None]:
             f"{begin}{called} needs more than tensors and plain values: "
             f"WeightsUnpickler error: {error}. With weights_only=False it may load, and can run "
             "any code then: do that only if you trust who made the file"
-        ) from error
+        ) from private_cause(error)
     except pickle.UnpicklingError as error:
         if str(error).startswith(called):
             raise
         by = "WeightsUnpickler error: " if is_safe else ""
         raise pickle.UnpicklingError(
             f"{begin}{called} is damaged, or no save() made it: {by}{error}"
-        ) from error
+        ) from private_cause(error)
 
 
 @contextmanager

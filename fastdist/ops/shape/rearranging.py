@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.folded_frames import private_cause
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
@@ -104,7 +105,7 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
         raise TypeError(
             f"roll(): argument {short_repr(name)} must be an integer or a tuple of integers, "
             f"not {short_repr(values)}"
-        ) from error
+        ) from private_cause(error)
 
 
 @roll.batches
