@@ -81,7 +81,7 @@ def grad(
     Args:
         outputs: A tensor, or several.
         inputs: The tensors to differentiate by: one, several, or a dict, which gives a dict.
-        grad_outputs: The gradient of each output; may be left out for outputs with one element.
+        grad_outputs: The gradient of each output; 1 if None, for outputs with one element.
         retain_graph: Whether to keep the graph for a second pass; create_graph's value if None.
         create_graph: Whether to record the pass, for second derivatives.
         only_inputs: Ignored; accepted for old programs. No `.grad` is ever changed.

@@ -41,7 +41,7 @@ class Future(Generic[T]):
             Future
 
     Args:
-        devices: The GPUs on whose streams the value may be used.
+        devices: The GPUs on whose streams the value may be used; none if None.
         executor: The pool in which callbacks run; the completing thread if None.
 
     Example:

@@ -60,8 +60,8 @@ def backward(
             is given
 
     Args:
-        gradient: The gradient with respect to this tensor, of its shape; may be left out for a
-            tensor with one element, and is then 1.
+        gradient: The gradient with respect to this tensor, of its shape; 1 if None, which only a
+            tensor with one element allows.
         retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
             None.
         create_graph: Whether to record the pass, for second derivatives.
@@ -236,7 +236,7 @@ def new_full(
             RuntimeError if a length is negative
 
     Args:
-        size: The lengths of the axes, as a tuple.
+        size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
         fill_value: The number.
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.

@@ -102,9 +102,9 @@ class profile(KeyAverages):
             ("Net.encoder.0"). A gradient has the path of its op.
         experimental_config: Must be None: it has options of PyTorch's own recorder.
         execution_trace_observer: An object with start(), stop() and cleanup(), called at the start
-            and the end of each recording and at the end of the profile.
+            and the end of each recording and at the end of the profile; None: no observer.
         acc_events: Whether to keep the events of earlier recordings when a new one begins.
-        use_cuda: The older way to record CUDA; prefer activities.
+        use_cuda: The older way to record CUDA; None: activities decide.
         custom_trace_id_callback: Returns the id of each recording; a random id if None.
         post_processing_timeout_s: Ignored.
 

@@ -67,8 +67,8 @@ def load(
             storage and a name. None restores their devices.
         pickle_module: The pickle module to use if weights_only is False; otherwise ignored.
         weights_only: Whether to read only data; True if None.
-        mmap: Whether to map a path into memory, so that tensors are read on access. The file is
-            never changed.
+        mmap: Whether to map a path into memory, so that tensors are read on access; None: no. The
+            file is never changed.
         **pickle_load_args: Options of the unpickler, such as the encoding of Python 2 strings.
 
     Example:

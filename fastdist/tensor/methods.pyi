@@ -149,7 +149,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; real for complex input.
@@ -166,7 +166,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; real for complex input.
@@ -183,7 +183,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; real for complex input.
@@ -200,7 +200,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; real for complex input.
@@ -217,7 +217,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -228,7 +228,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -247,7 +247,7 @@ class TensorMethods:
             input: The tensor.
             other: The second summand, a tensor or a number.
             alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -269,7 +269,7 @@ class TensorMethods:
             input: The tensor.
             other: The second summand, a tensor or a number.
             alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -330,7 +330,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool; for uint8 input, of uint8.
@@ -366,7 +366,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -383,7 +383,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -406,7 +406,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool; for uint8 input, of uint8.
@@ -429,7 +429,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -440,7 +440,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -466,7 +466,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -478,7 +478,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -498,7 +498,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64.
@@ -519,7 +519,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64.
@@ -540,7 +540,7 @@ class TensorMethods:
             dim: The axis to sort along.
             descending: Whether the largest element comes first.
             stable: Whether equal elements keep their order; here they always do.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of the shape of input.
@@ -585,7 +585,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -597,7 +597,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -617,8 +617,8 @@ class TensorMethods:
                 is given
 
         Args:
-            gradient: The gradient with respect to this tensor, of its shape; may be left out for a
-                tensor with one element, and is then 1.
+            gradient: The gradient with respect to this tensor, of its shape; 1 if None, which only a
+                tensor with one element allows.
             retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
                 None.
             create_graph: Whether to record the pass, for second derivatives.
@@ -644,7 +644,7 @@ class TensorMethods:
             input: The probability of each element. If p is given, only its shape and dtype are used.
             p: One probability for all elements, or a tensor of probabilities.
             generator: The generator to draw from; the default one if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
@@ -709,7 +709,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mat2: The right matrices, of shape (b, k, m).
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of shape (b, n, m), for an input of shape (b, n, k).
@@ -773,7 +773,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -787,7 +787,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -854,7 +854,7 @@ class TensorMethods:
             input: The tensor.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: Both bounds are None.
@@ -875,7 +875,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             min: The lower bound, a number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex.
@@ -895,7 +895,7 @@ class TensorMethods:
             input: The tensor.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: Both bounds are None.
@@ -993,7 +993,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1010,7 +1010,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1089,7 +1089,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis along which to add.
             dtype: The dtype in which to add, and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -1137,7 +1137,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has neither one nor two axes.
@@ -1179,7 +1179,7 @@ class TensorMethods:
             dim: The axis.
             prepend: A tensor to insert before input; nothing if None.
             append: A tensor to append to input; nothing if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has no axes, or n is negative.
@@ -1208,7 +1208,7 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast; integers give the default dtype unless
@@ -1233,7 +1233,7 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast; integers give the default dtype unless
@@ -1257,7 +1257,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             tensor: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
@@ -1286,7 +1286,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -1304,7 +1304,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -1347,7 +1347,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1368,7 +1368,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1489,7 +1489,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -1503,7 +1503,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -1548,7 +1548,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: Indices along dim, int64 or int32. No axis but dim may be longer than in input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape of index and the dtype of input.
@@ -1587,7 +1587,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             vec2: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m).
@@ -1704,7 +1704,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: The indices of slices, a vector of int64 or int32.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
@@ -1730,7 +1730,7 @@ class TensorMethods:
 
         Args:
             input: A square matrix, or a batch of square matrices.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: The matrices are not square, or one is singular.
@@ -1820,7 +1820,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1837,7 +1837,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1854,7 +1854,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1911,7 +1911,7 @@ class TensorMethods:
             input: The tensor.
             end: The result for weight 1.
             weight: A number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1927,7 +1927,7 @@ class TensorMethods:
             input: The tensor.
             end: The result for weight 1.
             weight: A number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1950,7 +1950,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1967,7 +1967,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1984,7 +1984,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2001,7 +2001,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2018,7 +2018,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2035,7 +2035,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2052,7 +2052,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2069,7 +2069,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2092,7 +2092,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis along which the exponentials of the result add up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is not floating-point, and dtype is None.
@@ -2118,7 +2118,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2136,7 +2136,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2153,7 +2153,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -2167,7 +2167,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -2198,7 +2198,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -2250,7 +2250,7 @@ class TensorMethods:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
@@ -2266,7 +2266,7 @@ class TensorMethods:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
@@ -2290,7 +2290,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> x = torch.tensor([-1, 2, 3])
@@ -2307,7 +2307,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right operand.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2328,8 +2328,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
@@ -2355,8 +2355,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
@@ -2382,8 +2382,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
@@ -2406,7 +2406,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -2430,7 +2430,7 @@ class TensorMethods:
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype in which to compute, and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -2447,7 +2447,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: Tensors into which the result is written.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`.
@@ -2468,7 +2468,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: Tensors into which the result is written.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`.
@@ -2490,8 +2490,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
@@ -2517,8 +2517,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
@@ -2544,8 +2544,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
@@ -2568,7 +2568,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -2587,7 +2587,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mat2: The right matrix, of shape (k, m).
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m), for an input of shape (n, k).
@@ -2653,7 +2653,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -2674,7 +2674,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -2700,7 +2700,7 @@ class TensorMethods:
             num_samples: The number of indices for each row.
             replacement: Whether an index may be drawn twice.
             generator: The generator to draw from; the default one if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
@@ -2714,7 +2714,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -2735,7 +2735,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -2764,7 +2764,7 @@ class TensorMethods:
             nan: The replacement for NaN; 0 if None.
             posinf: The replacement for inf; the largest number of the dtype if None.
             neginf: The replacement for -inf; the smallest number of the dtype if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             TypeError: nan, posinf or neginf is not a number.
@@ -2819,7 +2819,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2834,7 +2834,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2848,7 +2848,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2862,7 +2862,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2876,7 +2876,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2890,7 +2890,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2941,7 +2941,7 @@ class TensorMethods:
                 RuntimeError if a length is negative
 
         Args:
-            size: The lengths of the axes, as a tuple.
+            size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
             fill_value: The number.
             dtype: The dtype; this tensor's if None.
             device: The device of the result; this tensor's if None.
@@ -3002,7 +3002,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3021,7 +3021,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3040,7 +3040,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3063,7 +3063,7 @@ class TensorMethods:
             p: The order: a number, inf, "fro" or "nuc".
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
             dtype: The dtype to compute in; None means the dtype of input.
 
         Example:
@@ -3078,7 +3078,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -3093,7 +3093,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -3133,7 +3133,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             vec2: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m).
@@ -3188,7 +3188,7 @@ class TensorMethods:
         Args:
             input: The base: a tensor or a number.
             exponent: A tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast.
@@ -3206,7 +3206,7 @@ class TensorMethods:
         Args:
             input: The base: a tensor or a number.
             exponent: A tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast.
@@ -3229,7 +3229,7 @@ class TensorMethods:
             dim: The axis to multiply along; all axes if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -3254,7 +3254,7 @@ class TensorMethods:
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
             interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -3285,7 +3285,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3302,7 +3302,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3347,7 +3347,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool or complex.
@@ -3361,7 +3361,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool or complex.
@@ -3401,9 +3401,10 @@ class TensorMethods:
 
         Args:
             input: The tensor; or the counts, if repeats is left out.
-            repeats: A count for all, or a tensor with one count for each element or slice.
+            repeats: A count for all, or a tensor with one count for each element or slice. If None,
+                input has the counts, and the result is indices.
             dim: The axis; if None, input is flattened.
-            output_size: The length of the result. If given, the call does not wait for a GPU.
+            output_size: The length of the result; computed if None, for which the call waits for a GPU.
 
         Raises:
             RuntimeError: A count is negative or not an integer, or there is not one count for each
@@ -3435,7 +3436,7 @@ class TensorMethods:
             input: The tensor.
             *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
                 -1, which is replaced by the length that follows from the others.
-            shape: The same as sizes, under NumPy's name.
+            shape: The same as sizes, under NumPy's name; None: sizes are given.
 
         Example:
             >>> torch.arange(6).reshape(2, -1)
@@ -3515,7 +3516,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             decimals: The number of decimals; negative ones round to tens, hundreds and so on.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -3531,7 +3532,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3548,7 +3549,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3571,10 +3572,10 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: Indices along dim, in int64.
-            src: A tensor at least as large as index, or a number.
-            value: A number, instead of src.
+            src: A tensor at least as large as index, or a number; None: value is given.
+            value: A number, instead of src; None: src is given.
             reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
@@ -3657,7 +3658,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3674,7 +3675,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3691,7 +3692,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex; use sgn.
@@ -3705,7 +3706,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex; use sgn.
@@ -3721,7 +3722,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3738,7 +3739,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3773,7 +3774,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis along which the result adds up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -3793,7 +3794,7 @@ class TensorMethods:
             dim: The axis.
             descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A pair with the fields `values` and `indices`.
@@ -3817,9 +3818,9 @@ class TensorMethods:
 
         Args:
             tensor: The tensor.
-            split_size_or_sections: The length of each view, or a list of lengths.
+            split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             dim: The axis to divide.
-            split_size: The same as split_size_or_sections, under the name that the method uses.
+            split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Raises:
             RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -3838,7 +3839,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3855,7 +3856,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3872,7 +3873,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape and dtype; bool gives int64.
@@ -3889,7 +3890,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape and dtype; bool gives int64.
@@ -3930,7 +3931,7 @@ class TensorMethods:
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
             correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
@@ -3961,7 +3962,7 @@ class TensorMethods:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -3980,7 +3981,7 @@ class TensorMethods:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -3999,7 +4000,7 @@ class TensorMethods:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -4018,7 +4019,7 @@ class TensorMethods:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -4038,7 +4039,7 @@ class TensorMethods:
             dim: The axis or axes to sum over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype in which to add, and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -4066,7 +4067,7 @@ class TensorMethods:
             input: The tensor.
             some: Whether to return only as many columns as there are singular values.
             compute_uv: Whether to compute U and V.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -4105,7 +4106,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.tan(torch.tensor([0.0]))
@@ -4116,7 +4117,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.tan(torch.tensor([0.0]))
@@ -4127,7 +4128,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -4144,7 +4145,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -4225,7 +4226,7 @@ class TensorMethods:
             dim: The axis.
             largest: Whether to return the largest elements, or the smallest ones.
             sorted: Ignored: the elements are always sorted.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A pair with the fields `values` and `indices`.
@@ -4282,7 +4283,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has fewer than two axes.
@@ -4301,7 +4302,7 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape to which both broadcast; integers give the default dtype unless
@@ -4449,9 +4450,9 @@ class TensorMethods:
 
         Args:
             tensor: The tensor.
-            split_size_or_sections: The length of each view, or a list of lengths.
+            split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             dim: The axis to divide.
-            split_size: The same as split_size_or_sections, under the name that the method uses.
+            split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Raises:
             RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -4497,7 +4498,7 @@ class TensorMethods:
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
             correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))

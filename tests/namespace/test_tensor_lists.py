@@ -50,7 +50,7 @@ OTHERS: dict[str, Callable[[Any], object]] = {
     "func.jvp": lambda given: fd.func.jvp(fd.sin, given, given),
     "jacobian": lambda given: fd.autograd.functional.jacobian(fd.sin, given),
 }
-# What Python says of values that a function does not expect, in place of an explanation.
+# Python's messages for values that a function does not expect: they explain nothing.
 UNEXPLAINED = ("not iterable", "has no attribute", "has no len", "not subscriptable")
 
 
@@ -71,7 +71,7 @@ CALLS = functions_of_lists(fd) | OTHERS
 
 
 def fault_of(call: Callable[[], object]) -> str:
-    """Return what is wrong with the error of a call; an empty text if it is one that explains."""
+    """Describe the fault of a call's error; return an empty text if the error is as it should be."""
     try:
         call()
     except Exception as error:

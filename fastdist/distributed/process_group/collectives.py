@@ -118,7 +118,7 @@ def reduce(
         op: The reduction, such as ReduceOp.SUM.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        group_dst: The rank of dst in the group, instead of dst.
+        group_dst: The rank of dst in the group, instead of dst; None if dst is given.
 
     Returns:
         A Work if async_op is true, otherwise None.
@@ -159,7 +159,7 @@ def broadcast(
         src: The global rank of the member that has the values; None if group_src is given.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        group_src: The rank of src in the group, instead of src.
+        group_src: The rank of src in the group, instead of src; None if src is given.
 
     Returns:
         A Work if async_op is true, otherwise None.
@@ -409,7 +409,7 @@ def gather(
         dst: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        group_dst: The rank of dst in the group, instead of dst.
+        group_dst: The rank of dst in the group, instead of dst; None if dst is given.
 
     Returns:
         A Work if async_op is true, otherwise None.
@@ -455,7 +455,7 @@ def scatter(
         src: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        group_src: The rank of src in the group, instead of src.
+        group_src: The rank of src in the group, instead of src; None if src is given.
 
     Returns:
         A Work if async_op is true, otherwise None.
@@ -496,7 +496,7 @@ def barrier(
     Args:
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        device_ids: The GPU on which an NCCL barrier runs, as a list; not required.
+        device_ids: The GPU on which an NCCL barrier runs, as a list; this process's GPU if None.
         timeout: The longest wait; the group's timeout by default.
 
     Returns:

@@ -29,7 +29,7 @@ def send(
         dst: The global rank of the receiver; None if group_dst is given.
         group: The group of both members; the default group if None.
         tag: A number that the receiver must give as well; it distinguishes messages.
-        group_dst: The rank of the receiver in the group, instead of dst.
+        group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
 
     Raises:
         ValueError: The receiver is this process, or not in the group.
@@ -65,7 +65,7 @@ def isend(
         dst: The global rank of the receiver; None if group_dst is given.
         group: The group; the default group if None.
         tag: A number that the receiver must give as well.
-        group_dst: The rank of the receiver in the group, instead of dst.
+        group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
 
     Returns:
         A Work; its `wait()` returns when the tensor may be changed.
@@ -102,7 +102,7 @@ def recv(
         src: The global rank of the sender; None receives from any member.
         group: The group of both members; the default group if None.
         tag: The tag of the sender's call.
-        group_src: The rank of the sender in the group, instead of src.
+        group_src: The rank of the sender in the group, instead of src; None if src is given.
 
     Returns:
         The sender's global rank; -1 if this process is not in the group.
@@ -145,7 +145,7 @@ def irecv(
         src: The global rank of the sender; None receives from any member.
         group: The group; the default group if None.
         tag: The tag of the sender's call.
-        group_src: The rank of the sender in the group, instead of src.
+        group_src: The rank of the sender in the group, instead of src; None if src is given.
 
     Returns:
         A Work; its `wait()` returns when the tensor has been received.

@@ -49,11 +49,11 @@ def init_process_group(
         timeout: The timeout of collectives, and of this call; 30 minutes by default.
         world_size: The number of processes; env:// reads it from the environment.
         rank: The rank of this process.
-        store: A store that all processes share, instead of init_method.
+        store: A store that all processes share, instead of init_method; None: init_method.
         group_name: Ignored, as in PyTorch.
-        pg_options: Passed to a registered backend.
-        device_id: The GPU of this process. With "nccl", its connections are made in this call
-            instead of at the first collective.
+        pg_options: Passed to a registered backend; None for other backends.
+        device_id: The GPU of this process. With "nccl", its connections are made in this call; if
+            None, at the first collective.
 
     Raises:
         ValueError: A default group exists already, or an argument is wrong.

@@ -68,7 +68,7 @@ def gather_object(
         object_gather_list: On dst, one entry per member; None on other members.
         dst: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
-        group_dst: The rank of dst in the group, instead of dst.
+        group_dst: The rank of dst in the group, instead of dst; None if dst is given.
     """
     found = member_group("gather_object", group)
     if found is None:
@@ -111,7 +111,7 @@ def broadcast_object_list(
         src: The global rank of the sender; 0 by default.
         group: The group; the default group if None.
         device: Ignored: objects are sent from CPU memory.
-        group_src: The rank of src in the group, instead of src.
+        group_src: The rank of src in the group, instead of src; None if src is given.
 
     Raises:
         ValueError: There is no default group, or the root is not in the group.
@@ -157,7 +157,7 @@ def scatter_object_list(
         scatter_object_input_list: On src, one object per member.
         src: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
-        group_src: The rank of src in the group, instead of src.
+        group_src: The rank of src in the group, instead of src; None if src is given.
     """
     found = member_group("scatter_object_list", group)
     if found is None:
@@ -203,7 +203,7 @@ def send_object_list(
         dst: The global rank of the receiver.
         group: The group of both members; the default group if None.
         device: Ignored: objects are sent from CPU memory.
-        group_dst: The rank of the receiver in the group, instead of dst.
+        group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
         use_batch: Ignored: it has no effect here.
     """
     found = member_group("send_object_list", group)
@@ -233,7 +233,7 @@ def recv_object_list(
         src: The global rank of the sender; None receives from any member.
         group: The group of both members; the default group if None.
         device: Ignored: objects are sent from CPU memory.
-        group_src: The rank of the sender in the group, instead of src.
+        group_src: The rank of the sender in the group, instead of src; None if src is given.
         use_batch: Ignored: it has no effect here.
     """
     found = member_group("recv_object_list", group)

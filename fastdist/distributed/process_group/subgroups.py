@@ -31,10 +31,10 @@ def new_group(
         ranks: The global ranks of the members; all ranks if None.
         timeout: The timeout of collectives; the timeout of the default group if None.
         backend: See init_process_group; the backend of the default group if None.
-        pg_options: Passed to a registered backend.
+        pg_options: Passed to a registered backend; None for other backends.
         use_local_synchronization: Whether only the members call this function.
-        group_desc: A description for errors and debuggers.
-        device_id: The GPU of this process; see init_process_group.
+        group_desc: A description for errors and debuggers; "undefined" if None.
+        device_id: The GPU of this process, or None; see init_process_group.
         sort_ranks: Whether group ranks follow the order of global ranks; otherwise they follow the
             order of `ranks`.
 
@@ -211,8 +211,8 @@ def new_subgroups_by_enumeration(
         ranks_per_subgroup_list: The global ranks of each group; no rank is in two.
         timeout: The timeout of collectives; the timeout of the default group if None.
         backend: See init_process_group; the backend of the default group if None.
-        pg_options: Passed to a registered backend.
-        group_desc: A description for errors and debuggers.
+        pg_options: Passed to a registered backend; None for other backends.
+        group_desc: A description for errors and debuggers; "undefined" if None.
 
     Returns:
         This process's group, or None if it is in no group; and a list with all groups, in which

@@ -145,7 +145,7 @@ def rpc_sync(
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
-        args: Its positional arguments; inside a context, tensors keep their autograd history.
+        args: Its positional arguments; none if None. Inside a context, tensors keep their history.
         kwargs: Its keyword arguments; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).

@@ -30,7 +30,8 @@ class DistributedDataParallel(Module):
         device_ids: None, or a list with the one GPU of this process.
         output_device: Where outputs go; device_ids[0] by default.
         dim: The axis along which inputs would be split over several devices; has no effect here.
-        broadcast_buffers: Whether to copy the buffers of rank 0 before each forward in training.
+        broadcast_buffers: Whether to copy the buffers of rank 0 before each forward in training;
+            True if None.
         init_sync: Whether to compare the models now, and copy rank 0's parameters and buffers.
         process_group: The group; the default group if None.
         bucket_cap_mb: The size of a bucket of gradients in MiB; 25 by default.
@@ -40,14 +41,14 @@ class DistributedDataParallel(Module):
             of all gradients.
         static_graph: Whether the graph is the same in each iteration; parameters may then be used
             in several checkpointed parts.
-        delay_all_reduce_named_params: Not supported.
-        param_to_hook_all_reduce: Not supported.
-        mixed_precision: Not supported; use amp.autocast.
-        device_mesh: A mesh of one axis, instead of process_group.
+        delay_all_reduce_named_params: Not supported: must be None.
+        param_to_hook_all_reduce: Not supported: must be None.
+        mixed_precision: Not supported: must be None; use amp.autocast.
+        device_mesh: A mesh of one axis, instead of process_group; None: process_group.
         skip_all_reduce_unused_params: Ignored: unused parameters only take space in a bucket.
-        bucket_cap_mb_list: Not supported.
+        bucket_cap_mb_list: Not supported: must be None.
         batched_grad_copy: Ignored.
-        forward_sync_buffers: The new name of broadcast_buffers.
+        forward_sync_buffers: The new name of broadcast_buffers, which counts if this is None.
 
     Raises:
         RuntimeError: The models differ (raised on all processes); no parameter requires a

@@ -36,7 +36,7 @@ def functional_call(
     Args:
         module: The module.
         parameters_and_buffers: Tensors by dotted name, in one mapping or several.
-        args: The arguments of the call: a tuple, or a single argument.
+        args: The arguments of the call: a tuple, or a single argument; none if None.
         kwargs: The keyword arguments of the call; none if None.
         tie_weights: Whether a tensor that the module has under several names is replaced under
             all of them.

@@ -178,14 +178,14 @@ def full(
     """Return a tensor of this size, filled with fill_value.
 
     Args:
-        size: The lengths of the axes, as a tuple.
+        size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
         fill_value: The number.
         dtype: The dtype of the result; if None, int64, bool or the default dtype, by the number.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         TypeError: size is not a tuple of integers, or fill_value is not a number.
@@ -222,7 +222,7 @@ def zeros(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.
@@ -259,7 +259,7 @@ def ones(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.
@@ -296,7 +296,7 @@ def empty(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; row-major if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.

@@ -459,7 +459,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> x = torch.tensor([-1, 2, 3])
@@ -481,7 +481,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).

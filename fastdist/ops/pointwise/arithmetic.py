@@ -35,7 +35,7 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
         input: The tensor.
         other: The second summand, a tensor or a number.
         alpha: The number by which other is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -69,7 +69,7 @@ def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
         input: The tensor.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which other is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -125,7 +125,7 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -252,7 +252,7 @@ def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     Args:
         input: The base: a tensor or a number.
         exponent: A tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape to which both broadcast.
@@ -289,7 +289,7 @@ def neg(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -309,7 +309,7 @@ def abs(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; real for complex input.
@@ -332,7 +332,7 @@ def sign(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex; use sgn.
@@ -354,7 +354,7 @@ def reciprocal(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -374,7 +374,7 @@ def square(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
@@ -394,7 +394,7 @@ def sqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -414,7 +414,7 @@ def rsqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
