@@ -71,7 +71,7 @@ CALLS = functions_of_lists(fd) | OTHERS
 
 
 def fault_of(call: Callable[[], object]) -> str:
-    """Describe the fault of a call's error; return an empty text if the error is as it should be."""
+    """Describe the fault of a call's error; return an empty text if there is none."""
     try:
         call()
     except Exception as error:
