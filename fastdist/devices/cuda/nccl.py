@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-import numpy as np
-
 from fastdist.core.errors import CollectiveError, CollectiveLostError, DeviceError
 
 from ..backend import backend_of
@@ -37,8 +35,6 @@ _TYPES: Final = {
     "float8_e5m2": 11,
 }
 _BYTES: Final = _TYPES["uint8"]
-# The reductions used for bitwise OR and AND of booleans, which are bytes of 0 and 1.
-_OF_BYTES: Final = {"bor": "max", "band": "min"}
 # ncclSystemError and ncclRemoteError, which a communicator reports when a peer has ended.
 _LOST: Final = frozenset({2, 6})
 _IN_PROGRESS: Final = 7
@@ -147,7 +143,7 @@ class Communicator:
 
     def all_reduce(self, what: str, array: Any, op: str, stream: CudaStream) -> None:
         """Replace array by its reduction over all members."""
-        pointer, kind, number = array.data.ptr, type_of(what, array), _op_of(what, array, op)
+        pointer, kind, number = array.data.ptr, type_of(what, array), _op_of(what, op)
         with nccl_errors(what):
             self._native.allReduce(
                 pointer, pointer, array.size, kind, number, stream.native.ptr
@@ -155,7 +151,7 @@ class Communicator:
 
     def reduce(self, what: str, array: Any, op: str, root: int, stream: CudaStream) -> None:
         """Replace the root's array by the reduction over all members."""
-        pointer, kind, number = array.data.ptr, type_of(what, array), _op_of(what, array, op)
+        pointer, kind, number = array.data.ptr, type_of(what, array), _op_of(what, op)
         with nccl_errors(what):
             self._native.reduce(
                 pointer, pointer, array.size, kind, number, root, stream.native.ptr
@@ -163,7 +159,7 @@ class Communicator:
 
     def reduce_scatter(self, what: str, out: Any, rows: Any, op: str, stream: CudaStream) -> None:
         """Fill out with this rank's row of the reduction of the members' rows."""
-        kind, number = type_of(what, out), _op_of(what, out, op)
+        kind, number = type_of(what, out), _op_of(what, op)
         with nccl_errors(what):
             self._native.reduceScatter(
                 rows.data.ptr, out.data.ptr, out.size, kind, number, stream.native.ptr
@@ -246,9 +242,7 @@ def type_of(what: str, array: Any) -> int:
     return found
 
 
-def _op_of(what: str, array: Any, op: str) -> int:
-    if array.dtype == np.uint8:
-        op = _OF_BYTES.get(op, op)
+def _op_of(what: str, op: str) -> int:
     found = _OPS.get(op)
     if found is None:
         raise CollectiveError(

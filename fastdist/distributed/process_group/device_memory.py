@@ -18,6 +18,8 @@ from ...tensor.tensor import Tensor
 from .reductions import Reduction
 
 _MULTIPLY: Final = parse("x * y", ("x", "y"))
+# GPU transports have no bitwise reductions. Booleans are bytes of 0 and 1, where the maximum is OR.
+_OF_BOOL: Final = {"bor": "max", "band": "min"}
 
 
 class DeviceMemory:
@@ -118,7 +120,9 @@ class DeviceMemory:
 
     def op_of(self, how: Reduction) -> str:
         """Return the transport's name of a reduction; the transport supports means too."""
-        return "avg" if how.is_mean else how.op
+        if how.is_mean:
+            return "avg"
+        return _OF_BOOL.get(how.op, how.op) if how.seen_as == np.uint8 else how.op
 
     def divide(self, how: Reduction, array: Any, size: int) -> None:
         """Do nothing: the transport computes means."""

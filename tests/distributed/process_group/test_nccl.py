@@ -147,6 +147,20 @@ def test_reductions_of_every_dtype() -> None:
     assert [values for name, values in first if name == "fastdist.bool"] == [[1, 1]]
 
 
+def test_bitwise_reductions_of_booleans() -> None:
+    def member(rank: int) -> list[Any]:
+        found = []
+        for op in (dist.ReduceOp.BOR, dist.ReduceOp.BAND, dist.ReduceOp.SUM, dist.ReduceOp.MIN):
+            x = given(rank, 0, rank, 1, dtype="bool")
+            dist.all_reduce(x, op)
+            found.append(x.tolist())
+        return found
+
+    first, second = members(member)
+    some, both = [False, True, True], [False, False, True]
+    assert first == second == [some, both, some, both]
+
+
 def test_means_premultiplied_sums_minima_and_what_nccl_does_not_have() -> None:
     def member(rank: int) -> list[Any]:
         found = []
@@ -168,6 +182,9 @@ def test_means_premultiplied_sums_minima_and_what_nccl_does_not_have() -> None:
             CollectiveError, match=r"Cannot use ReduceOp.BXOR with NCCL.*all_gather"
         ):
             dist.all_reduce(given(rank, 1, dtype="int32"), dist.ReduceOp.BXOR)
+        # 1 | 2 is 3, which is not the maximum.
+        with pytest.raises(CollectiveError, match=r"Cannot use ReduceOp.BOR with NCCL"):
+            dist.all_reduce(given(rank, 1 + rank, dtype="uint8"), dist.ReduceOp.BOR)
         with pytest.raises(CollectiveError, match="NCCL does not reduce int16; convert"):
             dist.all_reduce(given(rank, 1, dtype="int16"))
         return found
