@@ -37,6 +37,7 @@ from ..core.missing import show_public
 from . import store as stores
 from .store import PrefixStore, Store, TCPStore
 from .store.access import find_folder, job_id, security_kind
+from .store.answers import Timeout, seconds
 from .store.environment import (
     Assignment,
     from_env,
@@ -46,7 +47,7 @@ from .store.environment import (
     round_number,
     store_is_hosted_at,
 )
-from .store.store import ASK_S, DEFAULT_TIMEOUT, Timeout, seconds
+from .store.store import ASK_S, DEFAULT_TIMEOUT
 from .store.tcp_store import share_served
 from .store.wait_log import WaitLog, speaks_for_node
 

@@ -97,7 +97,7 @@ class GroupBase:
         self.group_desc = ""
 
     def rank(self) -> int:
-        """Return this process's rank in the group."""
+        """Return this process's rank in the group, 0 to size() - 1."""
         return self._rank
 
     def size(self) -> int:
@@ -105,15 +105,19 @@ class GroupBase:
         return self._size
 
     def name(self) -> str:
-        """Return the name of the backend."""
+        """Return the name of the backend, such as "gloo"."""
         return self._backend_name
 
     def get_group_store(self) -> Store | None:
-        """Return the group's part of the store."""
+        """Return the group's part of the store; None for a group that needs no store."""
         return self._store
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set the timeout of collectives."""
+        """Set the timeout of collectives, sends and receives that are called from now on.
+
+        Args:
+            timeout: A timedelta.
+        """
         self._timeout = timeout
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
@@ -310,15 +314,22 @@ class GroupBase:
             return number
 
     def shutdown(self) -> None:
-        """Leave the group: later calls raise. A second call has no effect.
+        """Leave the group: later calls raise CollectiveError. A second call has no effect.
 
         Queued collectives and sends have 2 s to end, and fail after that. Receives fail
         immediately.
+
+        Threads: any; waits of other threads end with an error if their work does not end in time.
         """
         self._end(destroyed(self.group_name), aborts=False)
 
     def abort(self) -> None:
-        """Fail all collectives of this member with an error, and leave the group."""
+        """Fail all collectives of this member with a CollectiveError, and leave the group.
+
+        Other members that wait for this one get an error.
+
+        Threads: any; it ends the waits of other threads.
+        """
         self._end(destroyed(self.group_name), aborts=True)
 
     def _end(self, error: CollectiveError, *, aborts: bool) -> None:

@@ -124,6 +124,8 @@ class Messages(GroupBase):
 
         Returns:
             A Work; its source_rank() is the global rank of the sender.
+
+        Raises: see send
         """
         return self.recv(tensors, None, tag)
 

@@ -21,7 +21,18 @@ _OURS: Final = "fastdist."
 
 
 class Work:
-    """A send, a receive, or a collective that was called with `async_op=True`."""
+    """A send, a receive, or a collective that was called with `async_op=True`.
+
+    The tensors belong to the collective until wait() returns: do not read or write them before.
+
+    Threads: any, several at a time.
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> work = dist.all_reduce(x, async_op=True)
+        >>> work.wait()  # computation that does not use x may come before
+        True
+    """
 
     def __init__(self, result: Any = None) -> None:
         self._finished = threading.Event()
@@ -38,8 +49,12 @@ class Work:
             timeout: The longest wait; None or timedelta(0) waits until the collective ends, at the
                 latest at the group's timeout.
 
+        Returns:
+            True.
+
         Raises:
-            CollectiveError: The collective failed; CollectiveTimeoutError also after `timeout`.
+            CollectiveError: The collective failed; CollectiveTimeoutError also after `timeout`, and
+                then the collective goes on.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         try:
@@ -66,7 +81,7 @@ class Work:
         return self._finished.is_set() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """Return the error of the collective; None if it has not failed."""
+        """Return the error of the collective; None if it has not failed, or has not ended."""
         return self._error
 
     def source_rank(self) -> int:
@@ -80,7 +95,11 @@ class Work:
         return self._result
 
     def get_future(self) -> Future[Any]:
-        """Return a Future of result(), for `then`; it fails if the collective fails."""
+        """Return a Future of result(), for `then`; it fails with the error of the collective.
+
+        Returns:
+            A new Future each time. Its callbacks run in the thread that ends the collective.
+        """
         future: Future[Any] = Future()
 
         def complete() -> None:

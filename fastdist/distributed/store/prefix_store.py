@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastdist.distributed.sockets import JobSecret
 
+from .answers import Timeout
 from .own_methods import ask_by_methods
 from .requests import Op
-from .store import Change, Store, Timeout, Watch
+from .store import Change, Store, Watch
 
 # Ops whose arguments are all keys. In other ops only the first one is a key; NUM_KEYS has none.
 _ALL_KEYS = frozenset({Op.GET, Op.WAIT, Op.CHECK})

@@ -36,7 +36,8 @@ NEVER_RAISE = {
         "rank",
         "set_timeout",
     ),
-    *("shutdown", "size"),
+    *("shutdown", "size", "close", "has_extended_api", "list_keys", "num_keys", "refused"),
+    *("clone", "query_host"),
 }
 # Calls of functions that other wrong arguments do not make fail.
 SPECIAL: dict[str, Callable[[], object]] = {
@@ -116,6 +117,18 @@ def test_functions_and_methods_of_a_group_show_none_of_our_frames() -> None:
     found = frames_by_name(methods(dist.group.WORLD))
     assert len(found) > 20
     requires_no_frames(found)
+
+
+def test_methods_of_a_store_show_none_of_our_frames() -> None:
+    store = dist.PrefixStore("room", dist.HashStore())
+    store.set_timeout(0.001)
+    found = frames_by_name(methods(store))
+    assert len(found) > 20 and found["get"] == 0
+    requires_no_frames(found)
+    assert our_frames(lambda: store.get("missing")) == 0
+    assert our_frames(lambda: store.wait(["missing"])) == 0
+    assert our_frames(lambda: dist.TCPStore("nowhere", -1)) == 0
+    assert our_frames(lambda: dist.FileStore("/no/folder/file", 1)) == 0
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_gather", "broadcast", "reduce", "send"])
