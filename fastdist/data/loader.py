@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..core.caller_warning import warn_caller
+from ..core.folded_frames import folds
 from ..core.short_repr import short_repr
 from ..devices.gpus import device_count
 from ..random_numbers.generator import Generator, default_generator
@@ -69,6 +70,7 @@ class DataLoader(Generic[T_co]):
         [[0, 1], [2, 3], [4]]
     """
 
+    @folds
     def __init__(
         self,
         dataset: Dataset[T_co],

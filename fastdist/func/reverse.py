@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, 
 from ..autograd.batches_back import pulled_together
 from ..autograd.differentiate import grad as _gradients
 from ..autograd.forward_ad import make_dual, unpack_dual
-from ..core.folded_frames import folds
+from ..core.folded_frames import fold, folds
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import enable_grad, is_grad_enabled
 from ..graph.transform_inputs import differentiating
@@ -95,8 +95,12 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     both = grad_and_value(func, argnums, has_aux)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        found, value = both(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        try:
+            found, value = both(*args, **kwargs)
+            return (found, value[1]) if has_aux else found
+        except Exception as error:
+            fold(error)
+            raise
 
     return gradient
 
@@ -243,21 +247,28 @@ def jacrev(
     """
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        with enable_grad():
-            xs, build, fresh = _chosen(args, argnums)
-            with differentiating(xs):
-                value, aux = split_aux(func(*fresh, **kwargs), has_aux, "jacrev")
-            ys, like = flatten(value)
-            blocks = []
-            for y in ys:
-                rows = _rows(y, xs, chunk_size)
-                blocks.append(
-                    build(
-                        [one.reshape(*y.shape, *x.shape) for one, x in zip(rows, xs, strict=True)]
+        try:
+            with enable_grad():
+                xs, build, fresh = _chosen(args, argnums)
+                with differentiating(xs):
+                    value, aux = split_aux(func(*fresh, **kwargs), has_aux, "jacrev")
+                ys, like = flatten(value)
+                blocks = []
+                for y in ys:
+                    rows = _rows(y, xs, chunk_size)
+                    blocks.append(
+                        build(
+                            [
+                                one.reshape(*y.shape, *x.shape)
+                                for one, x in zip(rows, xs, strict=True)
+                            ]
+                        )
                     )
-                )
-        result = like(blocks)
-        return _freed((result, aux) if has_aux else result, xs)
+            result = like(blocks)
+            return _freed((result, aux) if has_aux else result, xs)
+        except Exception as error:
+            fold(error)
+            raise
 
     return jacobian
 

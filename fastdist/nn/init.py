@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import ShapeError
+from ..core.folded_frames import folds
 from ..core.missing import show_public
 from ..graph.modes import no_grad
 from ..ops.create.random import require_std
@@ -88,6 +89,7 @@ def skipped() -> Iterator[None]:
 Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
 
 
+@folds
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the factor that keeps the standard deviation constant through a nonlinearity.
 
@@ -106,6 +108,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+@folds
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -133,6 +136,7 @@ def uniform_(
     return tensor
 
 
+@folds
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -161,6 +165,7 @@ def normal_(
     return tensor
 
 
+@folds
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -192,6 +197,7 @@ def trunc_normal_(
     return _write(tensor, draw_truncated(_generator(tensor, generator), tensor, mean, std, a, b))
 
 
+@folds
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill a tensor with one number.
 
@@ -215,6 +221,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
         return tensor.fill_(val)
 
 
+@folds
 def ones_(tensor: Tensor) -> Tensor:
     """Fill a tensor with ones.
 
@@ -228,6 +235,7 @@ def ones_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 1.0)
 
 
+@folds
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill a tensor with zeros.
 
@@ -244,6 +252,7 @@ def zeros_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 0.0)
 
 
+@folds
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity matrix.
 
@@ -254,6 +263,7 @@ def eye_(tensor: Tensor) -> Tensor:
     return _write(tensor, np.eye(*tensor.shape))
 
 
+@folds
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill a convolution's weight with an identity that passes on as many channels as it can.
 
@@ -274,6 +284,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return _write(tensor, values)
 
 
+@folds
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
@@ -294,6 +305,7 @@ def sparse_(
     return _write(tensor, values)
 
 
+@folds
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -322,11 +334,13 @@ def xavier_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@folds
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers of standard deviation gain * sqrt(2 / (fan_in + fan_out))."""
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
 
+@folds
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0.0,
@@ -361,6 +375,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@folds
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0.0,
@@ -386,6 +401,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
 
 
+@folds
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with gain times a random matrix whose rows or columns are orthonormal.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ..core.folded_frames import folds
 from ..core.missing import refusing
 from ..graph import recordings
 from ..instrumentation.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
@@ -120,6 +121,7 @@ class profile(KeyAverages):
         True
     """
 
+    @folds
     def __init__(
         self,
         *,

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from fastdist.core.folded_frames import folds
+
 from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
 from ..rpc.agent import get_current_agent, id_offset
 from ..rpc.debug_log import debug_log
@@ -378,6 +380,7 @@ class context:
 
     __slots__ = ("_context_id",)
 
+    @folds
     def __enter__(self) -> int:
         container = _container
         if _current.context_id != INVALID_CONTEXT_ID or not container.initialized:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from ...core.caller_warning import warn_caller
 from ...core.device import CPU
 from ...graph.modes import no_grad, tls
 from ...tensor.tensor import Tensor
@@ -102,11 +102,10 @@ class DistributedDataParallel(Module):
             bucket_cap_mb_list=bucket_cap_mb_list,
         )
         if check_reduction:
-            warnings.warn(
+            warn_caller(
                 "The `check_reduction` argument in `DistributedDataParallel` module is deprecated. "
                 "Please avoid using it.",
                 FutureWarning,
-                stacklevel=2,
             )
         if forward_sync_buffers is not None:
             broadcast_buffers = forward_sync_buffers

@@ -12,6 +12,7 @@ from ...core import dtypes
 from ...core.caller_warning import warn_caller
 from ...core.device import CPU, Device
 from ...core.dtypes import DType, dtype_of, uint64
+from ...core.folded_frames import folds
 from ...core.memory_format import MemoryFormat, MemoryLayout, strided
 from ...devices.cpu import copy_of
 from ...dispatch.composite import checked
@@ -133,6 +134,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return tensor(data, dtype=dtype, device=device)
 
 
+@folds
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a Tensor that shares memory with a NumPy array.
 

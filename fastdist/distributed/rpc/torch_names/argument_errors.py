@@ -8,6 +8,7 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any, Final, TypeVar
 
+from ....core.folded_frames import folds
 from ....core.short_repr import short_repr
 
 # The beginning of the text if the name of the function is not known.
@@ -33,6 +34,7 @@ def constructor(signature: str) -> Callable[[C], C]:
     """Decorate an __init__ so that its TypeErrors have this signature in their text."""
 
     def decorate(init: C) -> C:
+        @folds
         @functools.wraps(init)
         def inside(self: object, *args: Any, **kwargs: Any) -> None:
             try:
