@@ -19,26 +19,24 @@ _switches = {"overwrite": False, "swap": False}
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Store whether converting a Module makes new parameters; fastdist always keeps the
-    old ones.
-    """
+    """Store a switch that has no effect: a converted Module always keeps its parameters."""
     _switches["overwrite"] = value
 
 
 def get_overwrite_module_params_on_conversion() -> bool:
-    """Return the value of set_overwrite_module_params_on_conversion; False unless set."""
+    """Return the value last stored by `set_overwrite_module_params_on_conversion`, or False."""
     return _switches["overwrite"]
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Store whether converting a Module swaps its parameters' contents; fastdist always replaces
-    them in place.
+    """Store a switch that has no effect: a conversion always changes the parameters' contents in
+    place, and never swaps them.
     """
     _switches["swap"] = value
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Return the value of set_swap_module_params_on_conversion; False unless set."""
+    """Return the value last stored by `set_swap_module_params_on_conversion`, or False."""
     return _switches["swap"]
 
 

@@ -6,8 +6,8 @@ are imported on first access.
 
 The modules next to this file are PyTorch's public modules (`types.py`, `futures.py`, `jit.py` ...).
 Some only re-export names from packages: type checkers look for files and run no import hook, so
-`fastdist.futures` must be a file here. The other modules implement commands: `cli.py`, `run.py`,
-`info.py`, `warm.py`, `__main__.py`, and `as_torch.py`, the finder for `import torch`.
+`fastdist.futures` must be a file here. `cli.py`, `run.py`, `info.py`, `warm.py` and `__main__.py`
+implement commands. `as_torch.py` has the finder for `import torch`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _beside = _os.path.dirname(_here)
 if not _os.path.isdir(_os.path.join(_here, "kernels")) and _os.path.isfile(
     _os.path.join(_beside, "kernels", "__init__.py")
 ):
-    # Appended last, so that all other names are found in the package first.
+    # Appended at the end, so that a name that exists in both folders is found in the package.
     __path__.append(_beside)
 
-# This must be the first import: OpenBLAS reads its core type when NumPy loads it.
+# These two statements precede all imports of NumPy, which loads OpenBLAS. OpenBLAS reads its core
+# type when it is loaded.
 from .system import blas as _blas
 
 _blas.choose_core()

@@ -360,11 +360,11 @@ sparse_csc: MemoryLayout
 sparse_csr: MemoryLayout
 
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return numbers that sum to 1 along the last axis: gamma numbers of the concentrations in
+    """Return numbers that sum to 1 along the last axis: gamma numbers with the concentrations in
     input, divided by their sum. No result is below the smallest normal number of input's dtype.
     """
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return gamma numbers of the concentrations in input and scale 1. No result is below the
+    """Return gamma numbers with the concentrations in input and scale 1. No result is below the
     smallest normal number of input's dtype.
     """
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -591,13 +591,13 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
 def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return start, start + step, ... up to but excluding end; arange(n) starts at 0.
 
-    Dtype   int64 if all are integers, else the default dtype
-    Raises  RuntimeError for a step of 0, or a step away from end
+    Dtype   int64 if start, end and step are integers, else the default dtype
+    Raises  RuntimeError for a step that is 0 or leads away from end
 
     Args:
         start: The first number; 0 if None.
         end: The end of the range, which is excluded; start is the end if None.
-        step: The difference between two numbers; it may be negative.
+        step: The difference between successive numbers; it may be negative.
         dtype: The dtype of the result; int64 or the default dtype, as above, if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
@@ -732,7 +732,7 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
         tensor([1, 2, 0])
     """
 def argwhere(input: Tensor) -> Tensor:
-    """Return the indices of nonzero elements, one row for each."""
+    """Return the indices of nonzero elements, one row for each element."""
 def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
     """Return a view of input's memory with this size and stride. storage_offset counts elements
     from the beginning of the memory; None means input's own offset.
@@ -740,7 +740,7 @@ def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins
 def as_strided_(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
     """In-place version of as_strided: lets this tensor be that view, and returns it."""
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
-    """Return a copy of input with src written to its as_strided view."""
+    """Return a copy of input with src written to the view that as_strided makes of the copy."""
 def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ...) -> Tensor:
     """Return data as a Tensor. Memory is shared with a Tensor, a CPU array or a GPU array
     (`__cuda_array_interface__`) that has the right dtype and device.
@@ -748,10 +748,11 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
         dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
-        device: The device of the result; None means a tensor's device, or else the default device.
+        device: The device of the result; if None, the device of data if data is a tensor, otherwise
+            the default device.
 
     Returns:
-        A tensor, which is data itself if that is a tensor of the right dtype and device.
+        data itself if data is a tensor of the right dtype and device; otherwise a new tensor.
 
     Raises:
         ValueError: Lists have unequal lengths.
@@ -824,12 +825,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     Shape   (..., n), (..., m), (k, n, m), (k) -> (..., k)
     """
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
-    """Return how often each integer occurs, or the sums of weights. On a GPU this waits for the
-    largest integer.
+    """Return how often each integer occurs or, with weights, the sum of weights of each integer. On
+    a GPU, this waits for the largest integer, which determines the length of the result.
 
-    Dtype   int64; with weights float32 if they are float32, else float64
+    Dtype   int64; with weights, float32 if the weights are float32, else float64
     Raises  NotImplementedError for complex weights, which would lose their imaginary part;
-            RuntimeError if input is not one axis of integers that are not negative
+            RuntimeError if input is not a vector of non-negative integers
 
     Args:
         input: A vector of non-negative integers.
@@ -841,7 +842,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.i
         tensor([1, 0, 2])
     """
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return the number of successes of count trials with probability prob, in count's dtype."""
+    """Return numbers of successes in `count` trials with probability `prob`, in count's dtype."""
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the bitwise AND of input and other; the logical AND for bools."""
 def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -855,10 +856,11 @@ def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = 
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the bitwise XOR of input and other; the logical XOR for bools."""
 def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return a block-diagonal matrix of tensors with at most two axes. Without tensors it has the
-    shape (1, 0).
+    """Return a block-diagonal matrix of tensors with at most two axes. Without tensors, return a
+    matrix of shape (1, 0).
 
-    Dtype   the dtype to which all promote; tensors without axes count only by category
+    Dtype   the dtype to which all tensors promote; of a tensor without axes, only the category of
+            its dtype counts
     """
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the products of two batches of matrices.
@@ -912,17 +914,17 @@ def bucketize(input: Tensor | builtins.float, boundaries: Tensor, *, out_int32: 
         tensor([0, 1])
     """
 def can_cast(from_: DTypeLike, to: DTypeLike) -> builtins.bool:
-    """Return whether results of one dtype may be stored in a tensor of the other."""
+    """Return whether results of dtype `from_` may be stored in a tensor of dtype `to`."""
 def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return all rows with one element of each vector, in order; a single vector is returned
-    itself.
+    """Return the Cartesian product of vectors as a matrix. Each row has one element of each vector;
+    the last column varies fastest. A single vector is returned unchanged.
     """
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; the lengths of their other axes must be equal.
+    """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
-    Dtype   the dtype to which all promote
-    Raises  RuntimeError if other axes differ in length, or there are no tensors; IndexError if dim
-            is out of range
+    Dtype   the dtype to which all tensors promote
+    Raises  RuntimeError if an axis other than dim differs in length, or if there are no tensors;
+            IndexError if dim is out of range
 
     Args:
         tensors: A list or tuple of tensors.
@@ -995,7 +997,7 @@ def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
     of each group, and so on.
     """
 def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the Cholesky factor; replaced by linalg.cholesky."""
+    """Return the Cholesky factor; an older form of linalg.cholesky."""
 def cholesky_inverse(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the inverse of the matrix whose Cholesky factor is input.
 
@@ -1085,14 +1087,14 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
 def clip_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp: writes the result into this tensor and returns it."""
 def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return a copy of input with the same order of axes in memory. Gradients pass through it.
+    """Return a copy of input with the same order of axes in memory. Gradients pass to input.
 
     Args:
         input: The tensor.
         memory_format: The order of the elements in memory; None means input's order.
 
     Returns:
-        A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+        A new tensor. Its gradient is passed on to input. For a leaf, call `detach().clone()`.
 
     Raises:
         RuntimeError: memory_format is channels_last, and input does not have four axes.
@@ -1107,18 +1109,18 @@ def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join tensors as columns: along axis 1, with vectors as columns."""
 def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:
-    """Return all combinations of r elements of a vector as rows, in order of position."""
+    """Return all combinations of r elements as rows of a matrix, in the order of their indices."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return complex numbers made from their parts, which broadcast and must have the same dtype.
 
     Raises  RuntimeError for parts of other dtypes than float32 and float64, or of different dtypes
     """
 def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; the lengths of their other axes must be equal.
+    """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
-    Dtype   the dtype to which all promote
-    Raises  RuntimeError if other axes differ in length, or there are no tensors; IndexError if dim
-            is out of range
+    Dtype   the dtype to which all tensors promote
+    Raises  RuntimeError if an axis other than dim differs in length, or if there are no tensors;
+            IndexError if dim is out of range
 
     Args:
         tensors: A list or tuple of tensors.
@@ -1131,11 +1133,11 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
                 [3, 4]])
     """
 def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; the lengths of their other axes must be equal.
+    """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
-    Dtype   the dtype to which all promote
-    Raises  RuntimeError if other axes differ in length, or there are no tensors; IndexError if dim
-            is out of range
+    Dtype   the dtype to which all tensors promote
+    Raises  RuntimeError if an axis other than dim differs in length, or if there are no tensors;
+            IndexError if dim is out of range
 
     Args:
         tensors: A list or tuple of tensors.
@@ -1351,11 +1353,11 @@ def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2,
                 [0, 2]])
     """
 def diagflat(input: Tensor, offset: builtins.int = 0) -> Tensor:
-    """Return a matrix with input's elements on a diagonal."""
+    """Return a matrix with input's elements on the diagonal with the index `offset`."""
 def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-    """Return a view of the diagonal with respect to dim1 and dim2, as the last axis."""
+    """Return a view whose last axis is the diagonal of the axes dim1 and dim2."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-    """Return a copy of input with src written to the diagonal of dim1 and dim2."""
+    """Return a copy of input with src written to the diagonal of the axes dim1 and dim2."""
 def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the n-th differences of neighbours along dim, after joining prepend and append to
     input.
@@ -1450,7 +1452,7 @@ def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 def eig(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
 def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
-    """Return the sum of products that equation describes, such as "ij,jk->ik".
+    """Return the sum of products that `equation` describes, such as "ij,jk->ik".
 
     Letters that do not occur in the result are summed over; `...` stands for axes that broadcast.
     Operands are multiplied from left to right, each time by one batched matrix product. Integers
@@ -1465,7 +1467,7 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
         A tensor with the axes of the result, in their order.
 
     Raises:
-        RuntimeError: The equation is invalid, or does not fit the shapes.
+        RuntimeError: The equation is invalid, or does not fit the shapes of the operands.
 
     Example:
         >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
@@ -1621,9 +1623,9 @@ def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | No
                 [0., 1.]])
     """
 def fill_(input: Tensor, value: Any) -> Tensor:
-    """Write value, a number or a 0-d tensor, into every element.
+    """Write `value`, a number or a 0-d tensor, into every element.
 
-    Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
+    Raises  RuntimeError if value is a tensor with axes, or a number that the dtype cannot hold
     """
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input rounded towards 0; the gradient is 0."""
@@ -1730,7 +1732,7 @@ def from_numpy(array: NDArray) -> Tensor:
         array: The array, of a dtype that tensors have.
 
     Returns:
-        A tensor. Writes into it change the array, too.
+        A tensor. Writes into the tensor change the array, too.
 
     Example:
         >>> import numpy as np
@@ -1741,9 +1743,10 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
     """Return a tensor of this size, filled with fill_value.
 
     Args:
-        size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
+        size: The lengths of the axes, as a tuple.
         fill_value: The number.
-        dtype: The dtype of the result; if None, int64, bool or the default dtype, by the number.
+        dtype: The dtype of the result; if None, int64 for an integer, bool for a bool, and
+            otherwise the default dtype.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
@@ -1785,14 +1788,14 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
-        index: Indices along dim, int64 or int32. No axis but dim may be longer than in input.
+        index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
 
     Raises:
-        RuntimeError: An index is out of range, or index has another dtype or number of axes.
+        RuntimeError: An index is out of range, or index has a wrong dtype or number of axes.
         IndexError: dim is out of range.
 
     Example:
@@ -1808,8 +1811,8 @@ def gcd_(input: Tensor, other: Operand) -> Tensor:
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input >= other."""
 def geqrf(input: Tensor, *, out: Any = None) -> return_types.geqrf:
-    """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
-    reflections, as householder_product accepts them.
+    """Return (a, tau), the arguments of householder_product. a holds R and, below R's diagonal, the
+    Householder vectors; tau holds the scales of the reflections.
 
     Note    this function has no derivatives, as in PyTorch
     """
@@ -1822,7 +1825,7 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A matrix of shape (n, m).
+        A matrix of shape (n, m), for vectors of n and m elements.
 
     Raises:
         RuntimeError: An argument does not have one axis.
@@ -1897,10 +1900,11 @@ def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> T
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """Return a copy of input with values written, or added, at indices."""
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
-    """Write values into input[indices], or add them there; return input."""
+    """Write values into input[indices] or, if accumulate is true, add them; return input."""
 def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source combined at the indices `index` along dim. They are
-    reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
+    """Return input with the slices of source combined at the indices `index` along dim. Slices with
+    the same index are reduced by prod, mean, amax or amin. The old values of input are reduced with
+    them, unless include_self is False.
     """
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return a copy of the slices of input at the indices `index` along dim.
@@ -2054,12 +2058,12 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isreal(input: Tensor) -> Tensor:
     """Return True where the imaginary part is 0, which includes all real numbers."""
 def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-    """Return the signal with these transforms: the input of stft with the same arguments. If no
-    signal has these transforms, return the least-squares approximation.
+    """Return the signal for which stft, with the same arguments, returns input. If there is no such
+    signal, return the least-squares approximation.
 
     `length` truncates the signal, or pads it with zeros
     Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
-    Raises  RuntimeError if no window covers a sample, or only windows that are 0 there
+    Raises  RuntimeError if a sample is under no window, or only under windows that are 0 there
     """
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the Kronecker product: each element of input times all of other."""
@@ -2303,8 +2307,8 @@ def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = None) -> 
 def logcumsumexp(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """Return log(cumsum(exp(input))) along dim, without overflow."""
 def logdet(input: Tensor) -> Tensor:
-    """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
-    matrices, return the logarithm whose imaginary part is in (-pi, pi].
+    """Return the logarithm of the determinant: -inf if the determinant is 0, NaN if the determinant
+    is negative. For complex matrices, the imaginary part of the logarithm is in (-pi, pi].
     """
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether both elements are not 0.
@@ -2412,8 +2416,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             Note [Places outside] in indexing.py
     """
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the elements of input where mask is true, as a vector. On a GPU this waits for their
-    number.
+    """Return the elements of input where mask is true, as a vector. On a GPU, this waits for the
+    number of these elements.
 
     Args:
         input: The tensor.
@@ -2641,8 +2645,8 @@ def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, ou
         tensor(2)
     """
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Return each vector expanded to a grid over all of them; indexing "xy" swaps the first two
-    axes.
+    """Return one tensor per vector: the vector expanded to the shape of the grid, which has an axis
+    for each vector. With indexing "xy", the first two axes are swapped.
 
     Raises  RuntimeError for tensors with more than one axis, or of different dtypes
 
@@ -2836,12 +2840,12 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         tensor([3., 6.])
     """
 def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """Return indices into each row of input, drawn with probabilities proportional to its values.
+    """Return indices into each row of input, with probabilities proportional to the row's values.
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
     Raises  RuntimeError for weights that are negative, not finite or all 0, and for more draws
-            without replacement than a row has elements; weights on a device are not checked,
-            because that would wait for the device
+            without replacement than a row has elements; weights on other devices than the CPU are
+            not checked, because a check would wait for the device
 
     Args:
         input: The weights, one row or several rows; they must not be negative.
@@ -3013,7 +3017,7 @@ def nextafter(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
     """
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
-    """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+    """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 
     Raises  TypeError if input is not a tensor
 
@@ -3032,7 +3036,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | No
     """
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = None) -> tuple[Tensor, ...]:
-    """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+    """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 
     Raises  TypeError if input is not a tensor
 
@@ -3051,7 +3055,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = None) -> tuple
     """
 @overload
 def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) -> Any:
-    """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+    """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 
     Raises  TypeError if input is not a tensor
 
@@ -3069,7 +3073,7 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) 
                 [1, 0]])
     """
 def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
-    """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
+    """Return `size` rows: the indices of the first nonzero elements, then rows of fill_value."""
 def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
     singular values of a matrix.
@@ -3089,8 +3093,8 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
         tensor(5.)
     """
 def normal(mean: Any, std: Any = 1.0, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike = ..., out: Tensor | None = None) -> Tensor:
-    """Return normal numbers. `mean` and `std` are numbers if `size` is given, otherwise at least
-    one is a tensor, and they broadcast.
+    """Return normal numbers. If `size` is given, `mean` and `std` are numbers. Otherwise, at least
+    one is a tensor, and the two are broadcast.
     """
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether elements differ; NaN differs from everything, including NaN.
@@ -3152,12 +3156,12 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         tensor([1, 1])
     """
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the first columns of a product of reflections; an alias of
+    """Return the first n columns of a product of reflections; an alias of
     linalg.householder_product.
     """
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
-    reflections; see linalg.householder_product.
+    """Return Q @ input3, or input3 @ Q if `left` is false. If `transpose` is true, Q.H replaces Q.
+    Q has all m columns of the product of the reflections; see linalg.householder_product.
 
     Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
     """
@@ -3170,7 +3174,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A matrix of shape (n, m).
+        A matrix of shape (n, m), for vectors of n and m elements.
 
     Raises:
         RuntimeError: An argument does not have one axis.
@@ -3183,10 +3187,11 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False) -> Tensor:
     """Return the norms of x1 - x2 + eps along the last axis."""
 def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) for the rows of A, minus their mean if `center` is true; see svd_lowrank.
-    The columns of V are the principal directions.
+    """Return (U, S, V) of svd_lowrank for A. If `center` is true, the mean of A's rows is first
+    subtracted from each row. The columns of V are the principal directions.
 
-    Raises  ValueError for a q larger than the shorter side, or a negative niter
+    Raises  ValueError for a `q` larger than the smaller of m and n, or for a negative `q` or
+            `niter`
     """
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
     """Return the distance of order p between each row of input and each later row."""
@@ -3221,7 +3226,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return Poisson numbers with the rates in input, in input's dtype.
 
     Raises  RuntimeError for a rate that is negative or NaN. Rates on other devices than the CPU are
-            not checked, and give NaN
+            not checked; there, such a rate gives NaN
     """
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return complex numbers with the given absolute values and angles, in radians.
@@ -3414,7 +3419,7 @@ def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
 def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTypeLike = ..., layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return the integers from 0 to n - 1 in random order.
 
-    Raises  RuntimeError if n is negative, or does not fit dtype
+    Raises  RuntimeError if n is negative, or if dtype cannot hold each integer below n
 
     Args:
         n: The number of integers.
@@ -3431,10 +3436,10 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
         tensor([0, 1, 2, 3])
     """
 def range(start: Scalar = 0, end: Scalar = ..., step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
-    """Return start, start + step, ... including end, in the default dtype. Deprecated in favor of
-    arange.
+    """Return start, start + step, ... up to and including end, in the default dtype. Deprecated in
+    favor of arange.
 
-    Raises  RuntimeError for a step of 0, or a step away from end
+    Raises  RuntimeError for a step that is 0 or leads away from end
     """
 def ravel(input: Tensor) -> Tensor:
     """Return input as a vector; a view where possible.
@@ -3671,8 +3676,9 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *,
 def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input with src added at index along dim."""
 def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with src combined at index along dim. Elements with the same index are reduced
-    by sum, prod, mean, amax or amin, together with the old value unless include_self is False.
+    """Return input with src combined at index along dim. Elements of src with the same index are
+    reduced by sum, prod, mean, amax or amin. The old value of input is reduced with them, unless
+    include_self is False.
     """
 def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out_int32: builtins.bool = False, right: builtins.bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Return the indices at which input would be inserted to keep sorted_sequence sorted. NaN is
@@ -3686,14 +3692,14 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right; None: right decides.
-        sorter: Indices that sort the rows of sorted_sequence; None for rows in order.
+        sorter: Indices that sort the rows of sorted_sequence; None if the rows are sorted.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape of the values, of int64, or of int32 with out_int32.
+        A tensor in the shape of input; its dtype is int64 or, with out_int32, int32.
 
     Raises:
-        RuntimeError: The leading axes differ, or the sequence has no axes.
+        RuntimeError: The leading axes differ, or sorted_sequence has no axes.
 
     Example:
         >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
@@ -3715,9 +3721,9 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
         tensor([1, 3])
     """
 def select_scatter(input: Tensor, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-    """Return a copy of input with src written to its slice at index along dim."""
+    """Return a copy of input with src written to the slice at index along dim."""
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
+    """Return elu(input), scaled so that the results of layers keep mean 0 and variance 1."""
 def set_rng_state(new_state: Tensor) -> None:
     """Restore a state of the CPU's default generator that get_rng_state returned."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -3817,7 +3823,7 @@ def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sinh_(input: Tensor) -> Tensor:
     """Return the hyperbolic sine of each element."""
 def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
-    """Return a copy of input with src written to start:end:step along dim."""
+    """Return a copy of input with src written to the slice start:end:step along dim."""
 def slogdet(input: Tensor, *, out: Any = None) -> return_types.slogdet:
     """Return (sign, logabsdet); an alias of linalg.slogdet."""
 def smm(input: Tensor, mat: Tensor) -> Tensor:
@@ -3989,8 +3995,8 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor with a new axis, whose length is the number of tensors. Its dtype is the one to
-        which all promote.
+        A tensor with a new axis, whose length is the number of tensors. The dtype of the result is
+        the dtype to which all tensors promote.
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.
@@ -4021,10 +4027,10 @@ def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
 def std_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> tuple[Tensor, Tensor]:
     """Return std and the mean over dim."""
 def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
-    """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
-    hop_length samples apart, by default n_fft // 4.
+    """Return the transforms of frames of n_fft samples, times the window. Frames begin hop_length
+    samples apart, by default n_fft // 4.
 
-    center=True centers the first frame on the first sample, with padding before it by pad_mode;
+    center=True pads both ends by pad_mode, so that the first frame is centered on the first sample;
     normalized=True divides by sqrt(n_fft); onesided=True omits the redundant half of each transform
     Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
     Raises  RuntimeError for lengths that do not fit together
@@ -4094,11 +4100,11 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         tensor([[4., 6.]])
     """
 def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
-    """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
+    """Return (U, S, V), an older form of linalg.svd. Without compute_uv, U and V are zeros.
 
     Args:
         input: The tensor.
-        some: Whether to return only as many columns as there are singular values.
+        some: Whether U and V have only as many columns as there are singular values.
         compute_uv: Whether to compute U and V.
         out: A tensor into which the result is written; a new one if None.
 
@@ -4107,8 +4113,9 @@ def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = T
         tensor([3., 2.])
     """
 def svd_lowrank(A: Tensor, q: builtins.int = 6, niter: builtins.int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) so that U @ diag(S) @ V.mH approximates A, or A - M. q should be slightly
-    larger than the rank; niter is the number of subspace iterations that improve the approximation.
+    """Return (U, S, V) so that U @ diag(S) @ V.mH approximates A, or A - M if M is given. `q`
+    should be slightly larger than the rank of that matrix. `niter` is the number of subspace
+    iterations that improve the approximation.
 
     Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
@@ -4202,7 +4209,8 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
     Args:
         data: The values; tensors and arrays are copied.
         dtype: The dtype of the result; None means the dtype of the values, as above.
-        device: The device of the result; None means a tensor's device, or else the default device.
+        device: The device of the result; if None, the device of data if data is a tensor, otherwise
+            the default device.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
@@ -4220,11 +4228,11 @@ def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builti
     first parts are longer by 1. A sequence or tensor holds the indices at which parts begin.
     """
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
-    """Return the sum of products over dims: a number of axes (the last ones of a and the first ones
-    of b), or two lists of axes.
+    """Return the sum of products over the axes `dims`. They are given as a number of axes (the last
+    axes of a and the first axes of b), or as two lists of axes.
     """
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = None) -> Tensor:
-    """Return input where it is above threshold, and value elsewhere."""
+    """Return `input` where it is above `threshold`, and `value` elsewhere."""
 def tile(input: Tensor, *dims: Sizes) -> Tensor:
     """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
 
@@ -4261,8 +4269,9 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
         indices=tensor([2, 0]))
     """
 def trace(input: Any) -> Any:
-    """Return the sum of a matrix's diagonal. For a function, return a function that calls it and
-    returns a Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
+    """Return the sum of a matrix's diagonal. If `input` is a function, return a function that calls
+    `input` and returns a Trace of the call: `print(trace(fn)(x))` shows the ops of `fn(x)`, with
+    shapes, dtypes and source lines.
     """
 def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     """Return a view with two axes swapped.
@@ -4288,11 +4297,11 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.i
     neighbours have the distance dx, by default 1.
     """
 def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
-    """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
+    """Return (X, copy of A) with A @ X = input; an older form of linalg.solve_triangular."""
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return a copy with zeros above the diagonal of each matrix."""
 def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
-    """Return the rows and columns of a matrix's elements on and below a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and below a diagonal, row by row."""
 def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return a copy with zeros below the diagonal of each matrix.
 
@@ -4310,7 +4319,7 @@ def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
                 [0., 1.]])
     """
 def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
-    """Return the rows and columns of a matrix's elements on and above a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and above a diagonal, row by row."""
 def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
@@ -4460,7 +4469,7 @@ def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
         fastdist.Size([2, 1])
     """
 def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
-    """Return the powers of a vector's elements as rows, in descending order by default."""
+    """Return a matrix whose row i has the powers of x[i], in descending order by default."""
 def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
     """Return the variance over dim: the sum of squared deviations divided by (number of elements -
     correction).
@@ -4484,7 +4493,7 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
 def var_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> tuple[Tensor, Tensor]:
     """Return var and the mean over dim."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the inner product of two vectors, with the first one conjugated if it is complex."""
+    """Return the inner product of two vectors. If the first vector is complex, it is conjugated."""
 def view_as_complex(input: Tensor) -> Tensor:
     """Return a view of pairs of real numbers along the last axis as complex numbers.
 

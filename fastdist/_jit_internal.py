@@ -19,7 +19,7 @@ _overload_method = _copy_to_script_wrapper = export = unused = _overload
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Return the function unchanged, as `@ignore` or `@ignore(...)`."""
+    """Return the decorated function unchanged, for `@ignore` and for `@ignore(...)`."""
     return drop if callable(drop) else _overload
 
 

@@ -1,8 +1,8 @@
 """`torch.ops`: operators by namespace, name and overload, as in `ops.aten.add.Tensor(x, y)`.
 
-Operators of the namespaces `aten` and `prims` call fastdist's function of the same name, with its
-parameters; any overload name is accepted. Operators of other namespaces are those that a program
-defines with `library`.
+An operator of the namespaces `aten` and `prims` calls fastdist's function of the same name, with
+the parameters of fastdist's function; any overload name is accepted. All other namespaces contain
+the operators that a program defines with `library`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "ops"]
 HigherOrderOperator = refusing_class(
     __name__, "HigherOrderOperator", "there is no dispatcher: write a function of tensors"
 )
-# Operators for which fastdist's function has another name: its path, or ".name" for a method.
+# Operator -> the path of its function in fastdist, or ".name" for a method of Tensor, if the names
+# differ.
 _OTHER_NAMES = {
     "_local_scalar_dense": ".item",
     "_log_softmax": "nn.functional.log_softmax",
@@ -126,8 +127,8 @@ class OpOverloadPacket:
         return self._made[name]
 
     def overloads(self) -> list[str]:
-        """Return the names of the overloads that a program defined, or if there are none, the
-        names used before.
+        """Return the names of the overloads that a program defined. For an operator that accepts
+        any overload name, return the names that the program has used.
         """
         return [*self._made] if self._overload_names is None else [*self._overload_names]
 
@@ -162,7 +163,7 @@ class OpNamespace(ModuleType):
 
 
 class Ops(ModuleType):
-    """All namespaces of operators; `library` defines more."""
+    """All namespaces of operators, including those that programs define with `library`."""
 
     def __init__(self) -> None:
         super().__init__("fastdist.ops")
@@ -178,7 +179,7 @@ class Ops(ModuleType):
         """Raise OSError: a library of C++ operators needs PyTorch's C++ library.
 
         Raises:
-            OSError: Always, as PyTorch does for a library that it cannot load.
+            OSError: Always. PyTorch raises the same error for a library that it cannot load.
         """
         raise OSError(
             f"Could not load this library: {path}. fastdist does not load operators that are "
@@ -249,7 +250,7 @@ def to_copy(
 def slice_along(
     input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """Return a view of every step-th index from start to end: the operator `aten::slice`."""
+    """Return the view input[start:end:step] along the axis `dim`: the operator `aten::slice`."""
     before = (slice(None),) * (dim % input.ndim)
     return input[(*before, slice(start, end, step))]
 

@@ -17,7 +17,7 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 
 @contextmanager
 def printoptions(**kwargs: Any) -> Iterator[None]:
-    """Print tensors with other options within the block, in all threads; see set_printoptions."""
+    """Change the print options of tensors in this block, for all threads; see set_printoptions."""
     before = printing._options
     set_printoptions(**kwargs)
     try:
@@ -38,10 +38,10 @@ def _tensor_str(self: Tensor, indent: int) -> str:
 def _add_suffixes(
     tensor_str: str, suffixes: Sequence[str], indent: int, force_newline: bool
 ) -> str:
-    """Return the text with suffixes and the closing bracket appended.
+    """Return the text with suffixes and the closing parenthesis appended.
 
     Args:
-        tensor_str: The text, from the opening bracket on.
+        tensor_str: The text, which begins with a name and an opening parenthesis.
         suffixes: The suffixes, such as "dtype=torch.int64".
         indent: The column at which new lines begin.
         force_newline: Whether the first suffix begins on a new line.
@@ -60,7 +60,7 @@ def _add_suffixes(
 
 
 def _str(self: Tensor, *, tensor_contents: str | None = None) -> str:
-    """Return the repr of a tensor; tensor_contents replaces the text of its values."""
+    """Return the repr of a tensor; `tensor_contents`, if given, replaces the text of its values."""
     return _str_intern(self, tensor_contents=tensor_contents)
 
 
@@ -72,7 +72,7 @@ def _str_intern(inp: Tensor, *, tensor_contents: str | None = None) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the current print options as PRINT_OPTS."""
+    """Return the current print options for the name PRINT_OPTS."""
     if name == "PRINT_OPTS":
         return printing._options
     return find_late(__name__, name)

@@ -37,7 +37,7 @@ def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return consecutive views of a vector, with the shapes of tensors."""
+    """Return consecutive parts of a vector, viewed with the shapes of `tensors`."""
     parts: list[Tensor] = []
     start = 0
     for tensor in tensors:
@@ -48,8 +48,8 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
 
 
 def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
-    """Yield lists of tensors of the same type. A list has at most size_limit bytes, or a
-    single larger tensor.
+    """Yield lists of tensors of the same type. A list contains tensors of at most `size_limit`
+    bytes in total, or one larger tensor.
     """
     open_lists: dict[Any, tuple[list[Tensor], int]] = {}
     for tensor in tensors:
@@ -66,8 +66,8 @@ def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[T
 def _reorder_tensors_as(
     tensors: Iterable[Tensor], ordered_tensors: Iterable[Tensor]
 ) -> tuple[Tensor, ...]:
-    """Return tensors reordered, so that their types occur in the same order as in
-    ordered_tensors.
+    """Return `tensors` in another order, in which their types occur in the same order as in
+    `ordered_tensors`.
     """
     by_kind = defaultdict[Any, list[Tensor]](list)
     for tensor in tensors:
@@ -79,12 +79,12 @@ def _reorder_tensors_as(
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
     """Return the index of a device.
 
+    Raises  ValueError for a device without an index
+
     Args:
         device: A Device, its name, or an index, which is returned unchanged.
         optional: Whether a device without an index means the current GPU.
         allow_cpu: Whether to return -1 for the CPU instead of raising.
-
-        Raises  ValueError for a device that has no index
     """
     if isinstance(device, str):
         device = Device(device)
@@ -130,7 +130,7 @@ def _import_dotted_name(name: str) -> Any:
 
 
 def is_compiling() -> bool:
-    """Return False: fastdist does not compile programs. An older name of compiler.is_compiling."""
+    """Return False: fastdist does not compile programs. `compiler.is_compiling` replaces this."""
     warn_caller("`_utils.is_compiling` is deprecated. Use `compiler.is_compiling` instead.")
     return False
 
@@ -159,7 +159,7 @@ class ExceptionWrapper:
 
     Args:
         exc_info: (type, exception, traceback); None means the exception that is being handled.
-        where: The place where it was raised, for the message, such as "in worker 3".
+        where: The place where the exception was raised, such as "in worker 3"; for the message.
     """
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
@@ -169,9 +169,9 @@ class ExceptionWrapper:
         self.where = where
 
     def reraise(self) -> None:
-        """Raise an exception of the same type with both tracebacks in its message.
+        """Raise an exception of the same type, whose message contains the original traceback.
 
-        Raises  RuntimeError for a type that cannot be made from a message
+        Raises  RuntimeError for a type whose constructor does not accept a single message
         """
         text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
         message = KeyErrorMessage(text) if self.exc_type is KeyError else text
@@ -192,7 +192,7 @@ class _ClassPropertyDescriptor:
 
 
 def classproperty(func: Any) -> Any:
-    """Return a class attribute whose value a method of the class computes."""
+    """Return a class attribute whose value is computed by a method of the class."""
     wrapped = func if isinstance(func, classmethod | staticmethod) else classmethod(func)
     return _ClassPropertyDescriptor(wrapped)
 

@@ -55,7 +55,7 @@ def current_device_index() -> int:
 
 
 def set_device_index(device: Any) -> None:
-    """Make an accelerator the one that this thread uses.
+    """Select the accelerator that this thread uses.
 
     Raises  RuntimeError if there is no accelerator
     """
@@ -109,7 +109,7 @@ def memory_reserved(device_index: Any = None) -> int:
 
 
 class _OfAnyDevice(type):
-    """The metaclass of Stream, which makes the streams of all devices instances of it."""
+    """The metaclass of `Stream`: `isinstance(x, Stream)` is True for the streams of all devices."""
 
     def __instancecheck__(cls, given: object) -> bool:
         return all(hasattr(type(given), name) for name in ("record_event", "wait_event", "query"))
@@ -143,7 +143,7 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 class device_index:
-    """A context in which this thread uses another accelerator; None changes nothing.
+    """A context in which this thread uses another accelerator; an index of None changes nothing.
 
     Raises  RuntimeError on entry if there is no accelerator
 

@@ -86,7 +86,7 @@ ROOMS = frozenset(
     }
 )
 
-# Modules without a file, whose names raise when they are used: see core/refused_names.py.
+# Modules without a file, whose names raise an error when they are used: see core/refused_names.py.
 _REFUSED_ROOMS = frozenset(
     {"_decomp", "_export", "_functorch", "_guards", "_prims_common", "masked", "nested"}
 )
@@ -122,16 +122,16 @@ def install_as_torch() -> None:
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variable with which a new Python imports fastdist as torch."""
+    """Return the environment variable with which a new Python process imports fastdist as torch."""
     paths = [path for path in base.get("PYTHONPATH", "").split(os.pathsep) if path]
     paths = [FOLDER, *(path for path in paths if path != FOLDER)]
     return {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> None:
-    """Give the module `torch` fastdist's names, and the PyTorch version that fastdist follows.
+    """Set fastdist's names, and the PyTorch version that fastdist follows, in the module `torch`.
 
-    installed_for is the version in the metadata of a `torch` that `as-torch --install` created.
+    `installed_for` is the version in the metadata of a `torch` that `as-torch --install` created.
     """
     if installed_for is not None:
         _check_installed(names["__file__"], installed_for)
@@ -158,7 +158,7 @@ def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> No
         found = names[name] = fastdist.__getattr__(name)
         return found
 
-    # Imports modules on first access, and raises the error for any other name.
+    # `find` imports public modules on first access, and raises an error for unknown names.
     names["__getattr__"] = find
     names["__dir__"] = fastdist.__dir__
 
@@ -189,8 +189,8 @@ def _operators() -> Any:
 
 
 def _is_ours(torch: ModuleType | None) -> bool:
-    """Return whether a module that was imported as `torch` is fastdist, or was filled with its
-    names.
+    """Return whether a module that was imported as `torch` is fastdist, or has been filled with
+    fastdist's names.
     """
     if torch is None:
         return False
@@ -206,7 +206,7 @@ class AsTorchFinder:
     ) -> ModuleSpec | None:
         """Return the spec for a module below `torch`.
 
-        Raises  ModuleNotFoundError with the modules that exist, if fastdist has no such module
+        Raises  ModuleNotFoundError if fastdist has no such module
         """
         root, _, rest = name.partition(".")
         if name == "functorch" and _is_ours(sys.modules.get("torch")):
@@ -234,6 +234,6 @@ class AsTorchFinder:
 
 
 def find_torch_here() -> None:
-    """Insert the finder before all others, unless it is there already."""
+    """Insert the finder before all other finders, unless it is already installed."""
     if not any(getattr(finder, "__name__", "") == "AsTorchFinder" for finder in sys.meta_path):
         sys.meta_path.insert(0, AsTorchFinder)

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # A reader such as `head` closed the pipe. Python's flush at exit must not write to it
+        # A reader such as `head` closed the pipe. Python's flush at exit must not write to the pipe
         # again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
@@ -178,7 +178,8 @@ def _become(arguments: Sequence[str]) -> NoReturn:
     changed = note()
     if changed is not None:
         print(f"fastdist as-torch: {changed}", file=sys.stderr)
-    # The program replaces this process, so that its status, signals and tracebacks are unchanged.
+    # The call of execve below replaces this process by the program, so that the program's status,
+    # signals and tracebacks are unchanged.
     sys.stdout.flush()
     command = [sys.executable, *arguments]
     more = {**environment(os.environ), **variables_for(arguments, os.environ)}
@@ -195,7 +196,7 @@ def _demo(arguments: Sequence[str]) -> int:
     from fastdist.examples.digits_settings import make_folder, parse_settings
     from fastdist.launch.main import main as run
 
-    # Parsed here, so that a usage error is reported once, and not by each worker.
+    # The settings are parsed here, so that a usage error is reported once, not by each worker.
     make_folder(parse_settings(arguments).folder)
     program = ["-n", "3", "-m", "fastdist.examples.digits", *arguments]
     return run(program, prog="fastdist demo")

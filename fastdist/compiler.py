@@ -1,4 +1,4 @@
-"""PyTorch's names for compiling programs. fastdist runs code as written, and warns once."""
+"""PyTorch's names for compiling programs. fastdist runs code as written, and warns about this."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """Return the function or module unchanged, as `compile(f)`, `@compile` or `@compile(...)`.
+    """Return the function or module unchanged, for `compile(f)`, `@compile` and `@compile(...)`.
 
     Raises  RuntimeError if both mode and options are given
 
-    Kernels are compiled when they are first used, whether or not this is called.
+    Kernels are compiled when they are first used, whether or not a program calls `compile`.
 
     Args:
-        model: The function or module; None if this is used as a decorator with options.
+        model: The function or module; None if `compile` is used as a decorator with options.
         fullgraph: Ignored.
         dynamic: Ignored.
         backend: Ignored.
@@ -121,11 +121,11 @@ def reset() -> None:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Do nothing: fastdist does not capture CUDA graphs."""
+    """Do nothing: `compile` does not capture CUDA graphs."""
 
 
 class set_stance:
-    """Do nothing, when called or used as a context: there is only one way to run."""
+    """Do nothing, when called or used as a context: functions always run eagerly."""
 
     def __init__(self, stance: str = "default", **more: Any) -> None:
         self.stance = stance

@@ -14,20 +14,20 @@ from .tensor.layout import Size
 from .tensor.tensor import Tensor
 
 def fft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return sum(input[k] * exp(-2 * pi * i * j * k / n)) over k, for j along dim."""
+    """Return, for each j along dim, the sum over k of input[k] * exp(-2 * pi * i * j * k / n)."""
 def fft2(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return fftn along the last two axes."""
 def fftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return the frequencies of the numbers of fft, for n samples with distance d: 0 and the
-    positive frequencies, then the negative frequencies.
+    """Return the frequencies of the n results of fft, for samples at distance d. 0 and the positive
+    frequencies come first, then the negative frequencies.
     """
 def fftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return fft along each axis in dim. By default these are all axes, or the last len(s) axes."""
+    """Return fft along each axis in dim: by default all axes or, with s, the last len(s) axes."""
 def fftshift(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-    """Return input rotated so that index 0 is in the middle of dim, by default of all axes."""
+    """Return input, rolled so that index 0 moves to the middle along dim, by default all axes."""
 def hfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the real transform of n numbers. input holds the first half of them; the other half
-    are its conjugates.
+    """Return the real transform of n numbers. input holds the first n // 2 + 1 numbers; the others
+    are conjugates of these.
     """
 def hfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return hfftn along the last two axes."""
@@ -42,24 +42,24 @@ def ifftn(input: Tensor, s: Any = None, dim: builtins.int | Sequence[builtins.in
 def ifftshift(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
     """Return the inverse of fftshift."""
 def ihfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse of hfft: the half spectrum of real numbers."""
+    """Return the inverse of hfft for real input: the first n // 2 + 1 complex numbers."""
 def ihfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return ihfftn along the last two axes."""
 def ihfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse of hfftn: the half spectrum of real numbers."""
+    """Return the inverse of hfftn for real input: half of the numbers along the last axis."""
 def irfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse of rfft, n real numbers; by default n is even."""
+    """Return the inverse of rfft: n real numbers. By default, n is 2 * (input.shape[dim] - 1)."""
 def irfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return irfftn along the last two axes."""
 def irfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the inverse of rfftn."""
 def rfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the first n // 2 + 1 numbers of fft for real input; they determine the other
-    numbers.
+    """Return the first n // 2 + 1 numbers of fft for real input. These numbers determine the
+    others.
     """
 def rfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return rfftn along the last two axes."""
 def rfftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return the frequencies of the numbers of rfft, for n samples with distance d."""
+    """Return the frequencies of the n // 2 + 1 results of rfft, for n samples at distance d."""
 def rfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return rfft along the last axis in dim, followed by fft along the other axes."""

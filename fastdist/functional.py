@@ -1,4 +1,4 @@
-"""PyTorch's module of composed functions: `functional.einsum` is `einsum`."""
+"""PyTorch's module `torch.functional`: `functional.einsum` is the same function as `einsum`."""
 
 from __future__ import annotations
 

@@ -43,15 +43,13 @@ _chosen: str | None = None
 
 
 def _get_torch_home() -> str:
-    """Return the folder for downloaded files: $TORCH_HOME, else "torch" in the user's
-    cache folder.
-    """
+    """Return $TORCH_HOME, or "torch" in the user's cache folder if the variable is not set."""
     caches = os.environ.get(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
     return os.path.expanduser(os.environ.get(ENV_TORCH_HOME, os.path.join(caches, "torch")))
 
 
 def get_dir() -> str:
-    """Return the folder of the hub: the one passed to set_dir, else "hub" in $TORCH_HOME."""
+    """Return the folder of the hub: the one passed to set_dir, or "hub" in _get_torch_home()."""
     return os.path.join(_get_torch_home(), "hub") if _chosen is None else _chosen
 
 
@@ -64,7 +62,7 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 def download_url_to_file(
     url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Download a URL to a path. The file appears there only when it is complete.
+    """Download a URL to a path. The file appears at the path only when it is complete.
 
     Args:
         url: The URL.
@@ -99,18 +97,18 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> dict[str, Any]:
-    """Return the contents of a weight file, which is downloaded unless it is in the folder already.
+    """Return the contents of a weight file, after a download if the folder does not have the file.
 
     Args:
         url: The URL; the last part of its path is the name of the file.
         model_dir: The folder; None means "checkpoints" in the folder of the hub.
-        map_location: As for load().
+        map_location: As for `fastdist.load`.
         progress: Whether to print the number of bytes after a download.
-        check_hash: Whether to check the beginning of the SHA-256, which the file name must
-            contain.
+        check_hash: Whether to check a downloaded file against the beginning of its SHA-256, if the
+            file name contains that.
         file_name: Another name for the file.
-        weights_only: As for load(): False lets a file run code. PyTorch's default here is
-            False.
+        weights_only: As for `fastdist.load`: False lets a file run code. PyTorch's default is
+            False in this function.
     """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     os.makedirs(folder, exist_ok=True)
@@ -130,13 +128,13 @@ def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwa
     Args:
         repo_or_dir: The folder.
         model: The function's name.
-        args: Its arguments.
+        args: The function's arguments.
         source: "local"; repositories of GitHub are not fetched.
-        kwargs: Its keyword arguments. trust_repo, force_reload, verbose and skip_validation are
-            ignored, because they apply to repositories only.
+        kwargs: The function's keyword arguments. trust_repo, force_reload, verbose and
+            skip_validation are ignored, because they apply to repositories only.
 
-    Raises  NotImplementedError for a repository, ValueError for another source, RuntimeError for a
-            name that the file does not define
+    Raises  NotImplementedError for source="github", ValueError for any other source, RuntimeError
+            for a name that hubconf.py does not define
     """
     if source.lower() not in ("github", "local"):
         raise ValueError(
@@ -168,7 +166,7 @@ def help(github: Any, model: str, *args: Any, source: str = "github", **kwargs: 
 
 @contextmanager
 def _hubconf(function: str, folder: Any, source: str) -> Iterator[Any]:
-    """Import a folder's hubconf.py, and keep the folder on sys.path within the block."""
+    """Import a folder's hubconf.py, and keep the folder on sys.path within the `with` block."""
     if source.lower() != "local":
         raise NotImplementedError(f"{__name__}.{function}: {NO_HUB}; or pass source='local'")
     folder = os.fspath(folder)

@@ -1,4 +1,4 @@
-"""The report of `fastdist info` on installed and missing parts, as text and as values."""
+"""The report of `fastdist info` on installed and missing parts, as text and as a list of rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastdist.system.cache_directory import (
 
 
 class Row(NamedTuple):
-    """One line of the report; `is_missing` marks a part that could be installed but is not."""
+    """One line of the report. `is_missing` marks a part that is absent but could be installed."""
 
     section: str
     name: str
@@ -93,7 +93,7 @@ def _versions() -> list[Row]:
 
 
 def _installed_torch() -> list[Row]:
-    """Return a row about the `torch` that `as-torch --install` created, if this site has one."""
+    """Return a row about the `torch` that `as-torch --install` created, if this Python has one."""
     environment = this_environment()
     if not os.path.exists(constraint.file_of(environment)):
         return []
@@ -133,7 +133,7 @@ def _blas() -> list[Row]:
 
 
 def _numba() -> list[Row]:
-    # Starts the thread pool, because only then is it known which threading layer loads.
+    # This starts the thread pool, because the threading layer is known only afterwards.
     from fastdist.kernels.cpu.jit.launch import get_num_threads, threading_layer
 
     layer = threading_layer()
@@ -214,7 +214,7 @@ def _shipped() -> list[Row]:
 
 
 def _sizes(folder: str) -> Iterator[int]:
-    # Other processes write here: a listed file may have been renamed or removed since.
+    # Other processes write to this folder, so a listed file may be renamed or removed before stat.
     for path, _, names in os.walk(folder):
         for name in names:
             try:
@@ -233,7 +233,7 @@ def _transports() -> list[Row]:
     for section, entries in (("transports", transports), ("channels", channels)):
         for entry in entries.by_priority():
             if isinstance(entry.member, NotViable):
-                absent.append(entry.name)  # no machine can have it, so it is not missing here
+                absent.append(entry.name)  # fastdist has it on no machine, so it is not missing
                 continue
             reason = entry.member.why_not_viable()
             rows.append(Row(section, entry.name, reason or "yes", is_missing=reason is not None))

@@ -118,7 +118,7 @@ class CustomOpDef:
         return fn
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Register the function that computes shapes and dtypes of results, for the meta device."""
+        """Register the function that computes results' shapes and dtypes, for the meta device."""
         self._fake = fn
         return fn
 
@@ -136,8 +136,8 @@ class CustomOpDef:
         self._backward, self._setup_context = backward, setup_context
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
-        """Register the rule for vmap. It takes `info, in_dims, *args`, and returns the result and
-        its batch dimension.
+        """Register the rule for vmap. The rule takes `info, in_dims, *args`, and returns the result
+        and the result's batch dimension.
         """
         if func is None:
             return self.register_vmap
@@ -222,7 +222,8 @@ def _add(operator: CustomOpDef) -> CustomOpDef:
 def _find(op: Any, purpose: str) -> CustomOpDef:
     """Return the operator for a name, an OpOverload or a CustomOpDef.
 
-    For a name that is not defined yet, return an operator that collects registrations until it is.
+    For a name that is not defined, return an operator that collects registrations until it is
+    defined.
     """
     if isinstance(op, CustomOpDef):
         return op
@@ -252,7 +253,7 @@ def custom_op(
     Args:
         name: "namespace::name".
         fn: The function; its parameters and result must be annotated.
-        mutates_args: The names of arguments that it changes in place; () if it changes none.
+        mutates_args: The names of arguments that `fn` changes in place; () if it changes none.
         device_types: The devices for which the function is the kernel; None means all devices.
         schema: The parameters and the result as text, such as "(Tensor x) -> Tensor".
         tags: Ignored.
@@ -315,7 +316,7 @@ def impl(
 
 
 def _device_of_key(key: str) -> str:
-    """Return the device, or "autograd", that a dispatch key such as "CPU" stands for."""
+    """Return the device, or "autograd", of a dispatch key such as "CPU"."""
     if key.startswith("Autograd"):
         return "autograd"
     return _ANY if key == "" else key.lower()
@@ -342,7 +343,7 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = True,
 ) -> Any:
-    """Register the function that computes shapes and dtypes of results, for the meta device.
+    """Register the function that computes the results' shapes and dtypes for the meta device.
 
     The operator may be defined later or never: packages register such functions even if their C++
     library, which would define the operator, is absent.
@@ -383,7 +384,7 @@ class Library:
     Args:
         ns: The namespace.
         kind: "DEF" for a new namespace, "FRAGMENT" to add operators, "IMPL" to add kernels.
-        dispatch_key: The default key of its kernels, such as "CPU"; "" means all devices.
+        dispatch_key: The default key of the library's kernels, such as "CPU"; "" for all devices.
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:

@@ -16,6 +16,7 @@ from .tensor.tensor import Tensor
 def cholesky(input: Tensor, *, upper: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with
     U.mH @ U = input if upper is true.
+
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
     """
@@ -24,10 +25,11 @@ def cholesky_ex(input: Tensor, *, upper: builtins.bool = False, check_errors: bu
     of the first leading minor that is not positive-definite.
     """
 def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the condition number: the norm of input times the norm of its inverse. For p None and
-    2 it is the largest singular value divided by the smallest, and for -2 the reciprocal of that.
+    """Return the condition number: the norm of input times the norm of its inverse. If p is None or
+    2, the condition number is the largest singular value divided by the smallest; if p is -2, the
+    smallest divided by the largest.
 
-    Shape   (..., m, n) -> (...); matrices must be square for other values of p
+    Shape   (..., m, n) -> (...); for other values of p, the matrices must be square
     """
 def cross(input: Tensor, other: Tensor, *, dim: builtins.int = -1, out: Tensor | None = None) -> Tensor:
     """Return the cross products of vectors of three elements along dim; other axes broadcast."""
@@ -45,7 +47,7 @@ def eig(input: Tensor, *, out: Any = None) -> return_types.linalg_eig:
     Shape   (..., n, n) -> (..., n), (..., n, n)
     Dtype   float32 -> complex64, float64 -> complex128; complex -> the same
     Raises  LinAlgError if the algorithm fails, for example for NaN
-    Note    a vector's phase is LAPACK's choice; gradients must not depend on it
+    Note    LAPACK chooses the phase of each eigenvector; gradients must not depend on this phase
     """
 def eigh(input: Tensor, UPLO: str = 'L', *, out: Any = None) -> return_types.linalg_eigh:
     """Return (eigenvalues, eigenvectors) of symmetric or Hermitian matrices. Only the lower ("L")
@@ -53,7 +55,7 @@ def eigh(input: Tensor, UPLO: str = 'L', *, out: Any = None) -> return_types.lin
 
     Shape   (..., n, n) -> (..., n), (..., n, n)
     Raises  LinAlgError if the algorithm fails, for example for NaN
-    Note    LAPACK chooses the sign, or phase, of each vector; gradients must not depend on it
+    Note    LAPACK chooses the sign or phase of each vector; gradients must not depend on it
     """
 def eigvals(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the eigenvalues of square matrices, in no particular order; see eig.
@@ -61,13 +63,13 @@ def eigvals(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  LinAlgError if the algorithm fails, for example for NaN
     """
 def eigvalsh(input: Tensor, UPLO: str = 'L', *, out: Tensor | None = None) -> Tensor:
-    """Return the eigenvalues of symmetric matrices, ascending; see eigh.
+    """Return the eigenvalues of symmetric matrices, in ascending order; see eigh.
 
     Raises  LinAlgError if the algorithm fails, for example for NaN
     """
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the first columns of the product of the reflections I - tau[i] * v[i] @ v[i].H. v[i]
-    is the part of column i of input below the diagonal, with a 1 on the diagonal.
+    """Return the first n columns of the product of the reflections I - tau[i] * v[i] @ v[i].H.
+    Vector v[i] equals column i of input below the diagonal; it is 1 on the diagonal and 0 above.
 
     Shape   (..., m, n), (..., k) -> (..., m, n), k <= n <= m
     """
@@ -84,23 +86,23 @@ def inv_ex(A: Tensor, *, check_errors: builtins.bool = False, out: Any = None) -
     """
 def ldl_factor(A: Tensor, *, hermitian: builtins.bool = False, out: Any = None) -> return_types.linalg_ldl_factor:
     """Return (LD, pivots) with A = L @ D @ L.mT. With hermitian=True, a complex A is L @ D @ L.mH.
-    LD holds the blocks of D and, below them, L without its diagonal of ones; pivots are LAPACK's.
-    Only the lower triangle of A is read.
+    LD holds the blocks of D and, below these blocks, L without its diagonal of ones. The pivots
+    have LAPACK's format. Only the lower triangle of A is read.
 
     Shape   (..., n, n) -> (..., n, n), (..., n) of int32
     Raises  RuntimeError if a pivot is 0
     Note    this function has no derivative, as in PyTorch
     """
 def ldl_factor_ex(A: Tensor, *, hermitian: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> return_types.linalg_ldl_factor_ex:
-    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first zero pivot,
-    counted from 1, or 0 without one.
+    """Return (LD, pivots, info), with LD and pivots of ldl_factor. info is the number of the first
+    zero pivot, counted from 1, or 0 if no pivot is zero.
     """
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return X with A @ X = B, given the results of ldl_factor for A.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
-    Raises  RuntimeError for invalid pivots. On a GPU pivots are not checked, because that would
-            wait for the GPU; invalid pivots give NaN
+    Raises  RuntimeError for invalid pivots on the CPU. Pivots on a GPU are not checked, because a
+            check would wait for the GPU; if they are invalid, the result is NaN
     """
 def lstsq(input: Tensor, b: Tensor, rcond: builtins.float | None = None, *, driver: str | None = None, out: Any = None) -> return_types.linalg_lstsq:
     """Return (solution, residuals, rank, singular_values). The solution is the X of smallest norm
@@ -108,9 +110,10 @@ def lstsq(input: Tensor, b: Tensor, rcond: builtins.float | None = None, *, driv
 
     Shape   (..., m, n), (..., m, k) -> (..., n, k), (..., k) or empty, (...), (..., min(m, n)) or
             empty; b may be a vector, or a batch of vectors
-    Note    all drivers use singular values. They differ in the other results, as in PyTorch:
-            "gelsy" (the default) returns no residuals, "gels" no rank, "gelsd" and "gelss" return
-            all. Residuals are computed only for m > n and full rank
+    Note    all drivers compute the solution from singular values. They differ in the other results,
+            as in PyTorch: "gelsd" and "gelss" return all results, "gels" returns no rank and no
+            singular values, "gelsy" (the default) no residuals and no singular values. Residuals
+            are computed only for m > n and full rank
     """
 def lu(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> return_types.linalg_lu:
     """Return (P, L, U) with A = P @ L @ U: a permutation matrix, a lower triangular matrix with
@@ -120,16 +123,19 @@ def lu(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> return_typ
     """
 def lu_factor(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> return_types.linalg_lu_factor:
     """Return (LU, pivots) with A = P @ L @ U. LU holds L (without its diagonal of ones) and U in
-    one matrix; pivots holds, for each row, the row with which it was interchanged, counted from 1.
+    one matrix. For each row, pivots holds the number of the row with which that row was
+    interchanged, counted from 1.
 
     Shape   (..., m, n) -> (..., m, n), (..., min(m, n)) of int32
     Raises  RuntimeError if a pivot is 0
     """
 def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> return_types.linalg_lu_factor_ex:
-    """Return (LU, pivots, info); info is the number of the first zero pivot, or 0 without one."""
+    """Return (LU, pivots, info). info is the number of the first zero pivot, counted from 1, or 0
+    if no pivot is zero.
+    """
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: builtins.bool = True, adjoint: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return X with A @ X = B, given the results of lu_factor for A; with X @ A = B if `left` is
-    false, and with A.mH in place of A if `adjoint` is true.
+    """Return X with A @ X = B, or with X @ A = B if `left` is false. LU and pivots are the results
+    of lu_factor for A. If `adjoint` is true, A.mH replaces A in the equation.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     """
@@ -142,26 +148,26 @@ def matrix_exp(input: Tensor) -> Tensor:
     Source  Higham 2005, "The scaling and squaring method for the matrix exponential revisited"
     """
 def matrix_norm(input: Tensor, ord: Any = 'fro', dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the norm of matrices along two axes: "fro", "nuc", 1, 2 or inf. -1, -2 and -inf use
-    the smallest sum or singular value instead of the largest.
+    """Return the norm of matrices along two axes. `ord` is "fro", "nuc", 1, 2 or inf, or -1, -2 or
+    -inf, which use the smallest sum or singular value instead of the largest.
 
     Shape   (..., m, n) -> (...)
     """
 def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-    """Return the n-th power of each matrix; for n < 0, the power -n of the inverse.
+    """Return the n-th power of each matrix. For n < 0 this is the power -n of the inverse matrix.
 
     Shape   (..., k, k) -> (..., k, k)
     Raises  LinAlgError for n < 0 if input is singular
     """
 def matrix_rank(input: Tensor, tol: Any = None, hermitian: builtins.bool = False, *, atol: Scalar | None = None, rtol: Scalar | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the number of singular values that exceed atol, and rtol times the largest one.
+    """Return the number of singular values that exceed atol and rtol times the largest of them.
 
     Shape   (..., m, n) -> (...) of int64
-    Note    defaults are as for linalg.pinv; tol is NumPy's name of atol
+    Note    atol and rtol have the same defaults as in linalg.pinv; tol is NumPy's name for atol
     """
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return the product of several matrices, in the order with the fewest multiplications. The
-    first and the last may be vectors.
+    """Return the product of several matrices, computed in the order with the fewest
+    multiplications. The first and the last tensor may be vectors.
     """
 def norm(input: Tensor, ord: Any = None, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the vector norm of order 2 if ord is None. Otherwise return norms of matrices along
@@ -185,28 +191,29 @@ def norm(input: Tensor, ord: Any = None, dim: builtins.int | Sequence[builtins.i
     """
 def pinv(input: Tensor, rcond: Any = None, hermitian: builtins.bool = False, *, atol: Scalar | None = None, rtol: Scalar | None = None, out: Tensor | None = None) -> Tensor:
     """Return the pseudoinverse. Singular values count as 0 if they are at most atol, or at most
-    rtol times the largest one. atol is 0 by default; rtol is the dtype's epsilon times the longer
-    side, or 0 if atol is given.
+    rtol times the largest singular value. By default, atol is 0, and rtol is the dtype's epsilon
+    times the larger of m and n. If an atol above 0 is given, rtol is 0 by default.
 
     Shape   (..., m, n) -> (..., n, m)
-    Note    only the lower triangle of a hermitian input is read; rcond is NumPy's name of rtol
+    Note    if `hermitian` is true, only the lower triangle of input is read; rcond is NumPy's name
+            for rtol
     """
 def qr(A: Tensor, mode: str = 'reduced', *, out: Any = None) -> return_types.linalg_qr:
     """Return (Q, R) with A = Q @ R, where Q has orthonormal columns and R is upper triangular.
 
-    Shape   (..., m, n) -> (..., m, k), (..., k, n) for k = min(m, n), or m for mode "complete"; Q
-            is empty for mode "r"
+    Shape   (..., m, n) -> (..., m, k), (..., k, n), where k is min(m, n), or m for mode "complete".
+            For mode "r", Q is empty
     """
 def slogdet(A: Tensor, *, out: Any = None) -> return_types.linalg_slogdet:
-    """Return (sign, logabsdet). For a singular matrix these are 0 and -inf.
+    """Return (sign, logabsdet). For a singular matrix, the sign is 0 and logabsdet is -inf.
 
     Shape   (..., n, n) -> (...), (...)
     """
 def solve(A: Tensor, B: Tensor, *, left: builtins.bool = True, out: Tensor | None = None) -> Tensor:
     """Return X with A @ X = B, or with X @ A = B if `left` is false.
 
-    Shape   (..., n, n), (..., n, k) -> (..., n, k), batch axes broadcast; (..., n, n), (n) or
-            (..., n), with the batch axes of A, -> (..., n)
+    Shape   (..., n, n), (..., n, k) -> (..., n, k), and batch axes broadcast. B may also be a
+            vector (n), or a batch of vectors (..., n) with the batch axes of A: -> (..., n)
     Raises  LinAlgError if A is singular
     """
 def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> return_types.linalg_solve_ex:
@@ -224,12 +231,12 @@ def svd(A: Tensor, full_matrices: builtins.bool = True, *, driver: str | None = 
     Shape   (..., m, n) -> (..., m, m), (..., k), (..., n, n) for k = min(m, n);
             (..., m, k), (..., k), (..., k, n) for full_matrices=False
     Raises  LinAlgError if the algorithm fails, for example for NaN
-    Note    LAPACK chooses the signs of vectors; gradients must not depend on them
+    Note    LAPACK chooses the signs of vectors; gradients must not depend on these signs
 
     Args:
-        A: A matrix, or a batch of them.
+        A: A matrix, or a batch of matrices.
         full_matrices: Whether U and Vh are square.
-        driver: Ignored.
+        driver: Must be None.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -243,15 +250,16 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
     Raises  LinAlgError if the algorithm fails, for example for NaN
     """
 def tensorinv(input: Tensor, ind: builtins.int = 2, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse of input as a matrix whose rows are indexed by its first `ind` axes.
+    """Return the inverse of input as a matrix: the first `ind` axes of input index the matrix's
+    rows, and the other axes its columns.
 
     Raises  LinAlgError if that matrix is singular
     """
 def tensorsolve(input: Tensor, other: Tensor, dims: Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return X with tensordot(input, X, X.ndim) = other. The axes dims of input are moved to its
-    end first.
+    """Return X with tensordot(input, X, X.ndim) = other. Before that, the axes `dims` of input
+    become its last axes.
 
-    Raises  LinAlgError if input is singular as a matrix
+    Raises  LinAlgError if input, reshaped to a square matrix, is singular
     """
 def vander(x: Tensor, *, N: builtins.int | None = None) -> Tensor:
     """Return the first N powers of each element, from x**0 on; N is the length of x by default.
@@ -261,11 +269,11 @@ def vander(x: Tensor, *, N: builtins.int | None = None) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: builtins.int = -1, out: Tensor | None = None) -> Tensor:
     """Return the sum of conj(x) * y along dim; other axes broadcast."""
 def vector_norm(input: Tensor, ord: builtins.float = 2, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return (sum of |x|**ord)**(1/ord) over dim, by default over all axes. For ord inf it is the
-    maximum of |x|, for -inf the minimum, and for 0 the number of nonzero elements.
+    """Return (sum of |x|**ord)**(1/ord) over dim, by default over all axes. If `ord` is inf, the
+    norm is the maximum of |x|; if -inf, the minimum; if 0, the number of nonzero elements.
 
-    Note    at 0 the gradient of a euclidean norm n is 0. Second derivatives there are correct for
-            functions that are smooth in n**2, and NaN for other functions. Forward mode supports
+    Note    at 0, the gradient of a Euclidean norm n is 0, and second derivatives are correct for
+            functions that are smooth in n**2 and NaN for other functions. Forward mode supports
             n**2, n.square() and functions of these, unless a gradient is recorded with create_graph
 
     Args:

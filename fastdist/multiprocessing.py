@@ -1,9 +1,9 @@
 """Python's multiprocessing, with torch.multiprocessing's `spawn`, and tensors in shared memory.
 
-Arguments and queue items are copied. The exception is tensors and modules for which
+Arguments and queue items are copied, except for tensors and modules for which
 `Tensor.share_memory_()` or `Module.share_memory()` was called before: all processes see writes to
-these. (PyTorch also shares all other tensors that it sends; then a result is lost if its sender
-ends before the receiver has read it.)
+their memory. (PyTorch also shares all other tensors that a process sends. A tensor is then lost if
+the sender ends before the receiver has read it.)
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ __all__ = [
     "start_processes",
 ]
 
-# Seconds that a terminated process has by default before it is killed.
+# Seconds between SIGTERM and SIGKILL for a process, by default.
 GRACE_S = 30.0
 # The maximal length of a traceback in bytes. It must fit into the buffer of a pipe.
 _MOST_TOLD = 32_000
@@ -98,7 +98,7 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Store the name of a strategy. It has no effect, because fastdist has only one strategy."""
+    """Store the name of a strategy. The name has no effect: fastdist has only one strategy."""
     global _strategy
     if new_strategy not in _STRATEGIES:
         raise ValueError(
@@ -108,7 +108,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 class ProcessException(FastdistError, RuntimeError):
-    """A process that `spawn` started has failed. The error holds its index and its process id."""
+    """A process that `spawn` started has failed. The error has the process's index and id."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -150,7 +150,7 @@ class ProcessExitedException(ProcessException):
 class ProcessContext:
     """The processes that run one function; call `join` to wait for them.
 
-    Thread  one at a time
+    Thread  used by one thread at a time
     Source  PyTorch, torch/multiprocessing/spawn.py
     """
 
@@ -161,7 +161,7 @@ class ProcessContext:
 
     def _start(self, process: BaseProcess, report: Connection) -> None:
         self._reports.append(report)
-        # Appended first: if start fails, _end must still find the process.
+        # Appended before start(), so that _end finds the process even if start() fails.
         self.processes.append(process)
         # A KeyboardInterrupt inside start() could leave a process whose id is not stored. Nothing
         # could end that process. The resource tracker of multiprocessing would wait for it, and
@@ -175,7 +175,7 @@ class ProcessContext:
         return [process.pid or 0 for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait until all processes have ended. If one fails, end the others and raise.
+        """Wait until all processes have ended. If one fails, end the others and raise an error.
 
         Units   seconds; timeout None waits forever; grace_period is the time between SIGTERM and
                 SIGKILL for the other processes, 30 if None
@@ -198,8 +198,8 @@ class ProcessContext:
         return True
 
     def _end(self, grace_s: float) -> None:
-        """End the processes that still run, first with SIGTERM, then with SIGKILL. Release their
-        resources.
+        """End the processes that still run, first with SIGTERM, then with SIGKILL. Then close the
+        pipes of all processes.
         """
         deadline = time.monotonic() + grace_s
         begun = [process for process in self.processes if process.pid is not None]
@@ -219,7 +219,7 @@ class ProcessContext:
         process, report = self.processes[index], self._reports[index]
         pid, exit_code = process.pid or 0, process.exitcode or 0
         try:
-            # Polled, because a child of the process may still hold the other end open.
+            # poll() avoids a wait: a child of the process may still have the pipe's other end open.
             told = report.recv_bytes() if report.poll() else b""
         except EOFError:
             told = b""
@@ -253,7 +253,7 @@ def spawn(
 
     The processes end when the process that started them ends. If one fails, the others are ended.
 
-    Return  None after all have ended without an error; if join is false, a ProcessContext
+    Return  None after all processes have ended without an error; if join is false, a ProcessContext
             immediately
     Raises  ValueError for nprocs below 1; the errors of `ProcessContext.join`; TypeError or
             PicklingError for a function or arguments that cannot be sent to a new process

@@ -1,4 +1,4 @@
-"""Schemas of operators that programs define, from their texts or from annotations."""
+"""Schemas of operators that programs define, made from schema texts or function annotations."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def split_name(name: str) -> tuple[str, str, str]:
 
 
 def parse_schema(text: str) -> Schema:
-    """Return the parameters of a text such as "(Tensor x, *, float a=2.0) -> Tensor".
+    """Return the Schema for a text such as "(Tensor x, *, float a=2.0) -> Tensor".
 
     Raises:
         ValueError: The text is not a schema.
@@ -90,7 +90,7 @@ def parse_schema(text: str) -> Schema:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the parameters of a schema; commas within brackets and quotes do not separate them."""
+    """Split the parameter list of a schema at its commas, except within brackets and quotes."""
     depth, quote, parts = 0, "", [""]
     for letter in text:
         if letter in ("'", '"'):
@@ -122,7 +122,8 @@ def infer_schema(
 
     Args:
         prototype_function: The function.
-        mutates_args: The names of arguments that it changes in place, or "unknown" for all.
+        mutates_args: The names of arguments that the function changes in place; "unknown" means
+            that it may change all.
         op_name: A name to prepend to the schema.
         tags: Ignored.
 

@@ -29,7 +29,7 @@ PyTorchFileWriter = refusing_class(__name__, "PyTorchFileWriter", _NO_READER)
 
 
 def _jit_set_profiling_mode(mode: bool) -> bool:
-    """Return False, the former mode: nothing is profiled."""
+    """Return False as the former mode: functions are never profiled."""
     return False
 
 
@@ -82,7 +82,7 @@ def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
 
 
 def _jit_set_nvfuser_enabled(enabled: bool) -> bool:
-    """Return False, the former setting: there is no fuser."""
+    """Return False as the former setting: there is no fuser."""
     return False
 
 
@@ -90,11 +90,11 @@ _jit_set_nvfuser_guard_mode = _jit_set_nvfuser_enabled
 
 
 def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:
-    """Do nothing: sums of half types are computed in float32."""
+    """Do nothing: sums of float16 and bfloat16 values are always computed in float32."""
 
 
 _TensorMeta = type(Tensor)
-# Classes of compiled programs, which packages use in annotations and with isinstance.
+# PyTorch's classes for compiled programs. Packages use them in annotations and with isinstance.
 _SCRIPT_CLASSES: Final = frozenset(
     {
         "Block", "BoolType", "DictType", "FloatType", "Graph", "IntType", "ListType", "Node",

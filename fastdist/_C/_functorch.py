@@ -32,7 +32,7 @@ def is_gradtrackingtensor(tensor: Tensor) -> bool:
 
 
 def get_unwrapped(tensor: Tensor) -> Tensor:
-    """Return the tensor inside the innermost batch, which has the batch axis.
+    """Return the tensor inside the innermost batch. The tensor's first axis is the batch axis.
 
     Raises  RuntimeError for a plain tensor
     """
@@ -42,12 +42,12 @@ def get_unwrapped(tensor: Tensor) -> Tensor:
 
 
 def maybe_get_level(tensor: Tensor) -> int:
-    """Return the level of the innermost batch, -1 for a plain tensor."""
+    """Return the level of the innermost batch, or -1 for a plain tensor."""
     return tensor.level if isinstance(tensor, Batched) else -1
 
 
 def maybe_get_bdim(tensor: Tensor) -> int:
-    """Return the batch axis of the innermost batch, which is always 0; -1 for a plain tensor."""
+    """Return 0, the batch axis of every batch, or -1 for a plain tensor."""
     return 0 if isinstance(tensor, Batched) else -1
 
 
@@ -57,12 +57,12 @@ def maybe_current_level() -> int | None:
 
 
 def _add_batch_dim(tensor: Tensor, in_dim: int, level: int) -> Tensor:
-    """Return a tensor as a batch of a level, along an axis."""
+    """Return `tensor` as a batch at `level`, with its axis `in_dim` as the batch axis."""
     return batched(tensor.movedim(in_dim, 0), level)
 
 
 def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
-    """Return the unbatched tensor of a level, with its batch axis at out_dim."""
+    """Return the tensor inside a batch at `level`, with the batch axis moved to `out_dim`."""
     if isinstance(tensor, Batched) and tensor.level == level:
         return tensor.value.movedim(0, out_dim)
     return tensor.expand(batch_size, *tensor.shape).movedim(0, out_dim)

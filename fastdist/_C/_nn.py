@@ -19,7 +19,7 @@ __all__ = ["flatten_dense_tensors", "unflatten_dense_tensors"]
 def _parse_to(
     *args: Any, copy: bool = False, memory_format: MemoryFormat | None = None, **named: Any
 ) -> tuple[Device | None, DType | None, bool, MemoryFormat | None]:
-    """Parse the arguments of Tensor.to; return device, dtype, non_blocking and memory_format."""
+    """Return the device, dtype, non_blocking and memory_format in the arguments of `Tensor.to`."""
     return (*parse_to(*args, **named), memory_format)
 
 

@@ -16,7 +16,7 @@ def _current_graph_task_id() -> int:
 
 
 def _get_accelerator(check: bool = False) -> Device:
-    """Return the accelerator's device type: cuda, or cpu without a GPU."""
+    """Return the device "cuda", or "cpu" if there is no GPU."""
     return Device("cuda") if device_count() else Device("cpu")
 
 

@@ -96,7 +96,7 @@ optimize_assert = optimize
 
 
 def run(fn: Any = None) -> Any:
-    """Return the function unchanged; without one, a decorator that returns its function."""
+    """Return the function `fn` unchanged. Without `fn`, return a decorator that does the same."""
     return _unchanged if fn is None else fn
 
 
@@ -110,7 +110,7 @@ def substitute_in_graph(original_fn: Any, **kwargs: Any) -> Callable[[Any], Any]
 
 
 def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any = ()) -> Any:
-    """Return the compiler, or a decorator that returns its compiler; it is never called."""
+    """Return the compiler, or a decorator that returns it. The compiler is never called."""
     return _unchanged if compiler_fn is None else compiler_fn
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's class of compiled modules, for `isinstance`; compile() never makes one."""
+"""PyTorch's class of compiled modules, for `isinstance`. It has no instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of PyTorch's compiler, for `except` clauses; they are never raised here."""
+"""Errors of PyTorch's compiler, for `except` clauses; fastdist never raises them."""
 
 from __future__ import annotations
 

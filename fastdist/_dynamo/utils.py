@@ -23,7 +23,7 @@ counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 
 def warn_once(msg: str, stacklevel: int = 1) -> None:
-    """Issue a warning once per text."""
+    """Issue a warning, unless one with the same text was issued before."""
     warn_caller(msg, once=True)
 
 

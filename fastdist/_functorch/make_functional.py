@@ -1,6 +1,7 @@
 """Modules as functions of their parameters, as in the former package functorch.
 
-`func.functional_call` takes parameters by name; the functions here take a sequence.
+`func.functional_call` takes parameters by name. The functions that this module returns take a
+sequence of parameters.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def make_functional_with_buffers(
 
     Args:
         model: The module; it is not changed.
-        disable_autograd_tracking: Whether the returned parameters do not require grad.
+        disable_autograd_tracking: Whether to return parameters that do not require grad.
     """
     held = copy.deepcopy(model)
     named, buffers = dict(held.named_parameters()), dict(held.named_buffers())
@@ -90,8 +91,8 @@ def make_functional_with_buffers(
 def combine_state_for_ensemble(
     models: Sequence[Module],
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Return a function of one model, and the parameters and buffers of all models, stacked for
-    `vmap`.
+    """Return the first model as a function of parameters, buffers and arguments; and the parameters
+    and buffers of all models, stacked for `vmap`.
 
     Raises  RuntimeError for models of different classes, or for a mix of training and eval mode
     """

@@ -32,7 +32,7 @@ def _get_name(func: Callable[..., Any]) -> str:
 def _maybe_remove_batch_dim(
     name: str, batched_output: Any, vmap_level: int, batch_size: int, out_dim: int | None
 ) -> Any:
-    """Return the unbatched result of a level, with its batch axis at out_dim.
+    """Return the tensor inside a batched result of `vmap_level`, with the batch axis at `out_dim`.
 
     Raises  ValueError for a result that is not a tensor, or for a batch with out_dim None
     """
@@ -51,7 +51,9 @@ def _maybe_remove_batch_dim(
 
 
 class _Steps(ModuleType):
-    """The class of this module; steps that are assigned to the module are used by vmap."""
+    """The class of this module; a function that is assigned to a name in `STEPS` replaces the step
+    of `vmap` with that name.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

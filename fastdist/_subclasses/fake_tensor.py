@@ -11,9 +11,7 @@ __all__ = ["FakeTensor", "FakeTensorMode", "is_fake", "maybe_get_fake_mode"]
 
 
 def is_fake(x: Any) -> bool:
-    """Return False: fake tensors are not supported; tensors on device("meta") are
-    ordinary tensors.
-    """
+    """Return False: a tensor on device("meta") is an ordinary tensor, not a fake tensor."""
     return False
 
 

@@ -1,10 +1,10 @@
-"""Mixed precision: selected ops compute in float16 or bfloat16, and losses are scaled for it.
+"""Mixed precision: selected ops compute in float16 or bfloat16, and losses can be scaled.
 
-autocast_mode.py has `autocast`, the block in which ops cast; interpreters/autocast.py lists the
-ops, as PyTorch does.
-grad_scaler.py scales losses so that small gradients do not become 0. switches.py has the functions
-with which old programs build such blocks, and older_names.py the classes for one kind of device
-(`cuda.amp`).
+autocast_mode.py has `autocast`, a context in which ops cast their operands;
+interpreters/autocast.py has the lists of these ops, which are PyTorch's lists.
+grad_scaler.py scales losses so that small gradients do not become 0. switches.py has functions that
+switch autocast without a `with` block, for old programs. older_names.py has the classes for one
+type of device (`cuda.amp`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`autocast`: in its block matrix products compute in a half type, sensitive ops in float32."""
+"""`autocast`: a context in which matrix products use a half type, and sensitive ops float32."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DEFAULTS = {"cpu": bfloat16, "cuda": float16}
 
 
 class autocast:
-    """Compute matrix products in a half type and losses in float32, inside of the block or a
-    decorated function.
+    """Compute matrix products in a half type (float16 or bfloat16) and losses in float32, in a
+    `with` block or a decorated function.
 
     Raises  ValueError for a device type that is not a str, RuntimeError for an unknown type
     Note    warns and casts nothing if the device or the dtype is not available
@@ -28,7 +28,7 @@ class autocast:
     Args:
         device_type: "cpu" or "cuda".
         dtype: The half type; if None, bfloat16 on the CPU and float16 on a GPU.
-        enabled: Whether to cast; False switches an outer block off.
+        enabled: Whether to cast; False also suspends the casts of an outer block.
         cache_enabled: Whether to cast each parameter only once; True if None.
 
     Example:
@@ -58,7 +58,7 @@ class autocast:
 
     def __enter__(self) -> autocast:
         dtype = self.fast_dtype if self._enabled else None
-        # Saved before casting begins: an interrupt in between must not leave it switched on.
+        # Saved first: an interrupt between the two statements must not leave casting switched on.
         self._before.append((casts.casting_now(), casts.casts.depth))
         casts.enter(self.device, dtype, self._is_cached)
         return self
@@ -123,8 +123,8 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """Return the dtype of autocast in this thread for a device type: the current or the default
-    one.
+    """Return autocast's dtype for a device type in this thread: the one in use, or while autocast
+    is off, the one that `autocast(device_type)` would use.
 
     Raises  TypeError for a value that is not a str, RuntimeError for an unknown device type
     """
@@ -136,8 +136,8 @@ def get_autocast_dtype(device_type: str) -> DType:
 def custom_fwd(
     fwd: Any = None, *, device_type: str = "cuda", cast_inputs: DType | None = None
 ) -> Any:
-    """Decorate the forward of an autograd.Function. With cast_inputs, its floating-point tensors
-    are cast to that dtype, and autocast is off inside.
+    """Decorate the forward of an autograd.Function. If autocast is on and `cast_inputs` is given,
+    floating-point arguments (except float64) are cast to it, and forward runs without autocast.
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
@@ -157,7 +157,7 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
-    """Decorate the backward of an autograd.Function: it runs with the autocast state of forward."""
+    """Decorate the backward of an autograd.Function to run with the autocast state of forward."""
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 

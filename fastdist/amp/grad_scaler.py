@@ -35,7 +35,7 @@ def _refresh_per_optimizer_state() -> dict[str, Any]:
 
 
 class _Progress:
-    """The stage of one optimiser between two updates, and whether its gradients were infinite."""
+    """The stage of one optimiser between two updates, and whether it has non-finite gradients."""
 
     def __init__(self) -> None:
         self.stage = OptState.READY
@@ -48,14 +48,15 @@ class GradScaler:
 
     Thread  not thread-safe
     Raises  ValueError for factors that would not grow or shrink
-    Note    for "cuda" without a GPU it warns, and scales nothing. The factor is on the device of
-            the losses. A step waits for the GPU once, to read whether it must be skipped. A fused
-            optimiser checks that on the device, so the step does not wait
+    Note    for "cuda" without a GPU, GradScaler warns and does not scale. The factor is on the
+            device of the losses. A step waits for the GPU once, to read whether the step must be
+            skipped. A fused optimiser makes this check on the device, so its step does not wait
 
     Args:
-        device: The type of device of the gradients.
+        device: The device type of the gradients.
         init_scale: The first value of the factor.
-        growth_factor: The number that multiplies the factor after growth_interval good steps.
+        growth_factor: The number that multiplies the factor after growth_interval steps with finite
+            gradients.
         backoff_factor: The number that multiplies the factor after a step with infinite gradients.
         growth_interval: The number of successive steps with finite gradients before the factor
             grows.
@@ -99,7 +100,7 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
-        # Two 0-d float32 tensors, created with the first loss.
+        # Two 0-d float32 tensors, created when the first loss is scaled.
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
         self._progress: WeakKeyDictionary[Any, _Progress] = WeakKeyDictionary()
@@ -142,8 +143,8 @@ class GradScaler:
         """Divide the gradients of an optimiser's parameters by the factor, for instance before
         clipping.
 
-        Raises  RuntimeError if it was called since the last update, ValueError for gradients in
-                float16
+        Raises  RuntimeError for a second call for one optimiser between two updates, ValueError for
+                gradients in float16
         """
         if not self._enabled:
             return
@@ -179,7 +180,7 @@ class GradScaler:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         progress.stage = OptState.STEPPED
         if _finds_by_itself(optimizer, progress.found_inf):
-            # unscale_ may have divided the gradients already.
+            # grad_scale is None because unscale_ has divided the gradients already.
             optimizer.grad_scale, optimizer.found_inf = (
                 None,
                 _together(list(progress.found_inf.values())),
@@ -193,8 +194,8 @@ class GradScaler:
         return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Adapt the factor: shrink it if a gradient was not finite, grow it after growth_interval
-        good steps. With new_scale, set it.
+        """Adapt the factor: shrink it if a gradient was not finite, and grow it after
+        growth_interval steps with finite gradients. If new_scale is given, set the factor to it.
         """
         if not self._enabled:
             return
@@ -226,7 +227,7 @@ class GradScaler:
         return self._scale
 
     def get_scale(self) -> float:
-        """Return the factor, or 1.0 if disabled; waits for the device that holds it."""
+        """Return the factor, or 1.0 if disabled. This waits for the device of the factor."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else float(self._scale.item())
@@ -248,11 +249,11 @@ class GradScaler:
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """Return the number of good steps after which the factor grows."""
+        """Return the number of steps with finite gradients after which the factor grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set the number of good steps after which the factor grows."""
+        """Set the number of steps with finite gradients after which the factor grows."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
@@ -302,7 +303,9 @@ def _finds_by_itself(optimizer: Any, found: dict[Device, Tensor]) -> bool:
 
 
 def _together(found: list[Tensor], device: Device | None = None) -> Tensor:
-    """Return the sum of the flags of several devices, on `device` (default: the first flag's)."""
+    """Return the sum of flags of several devices. The sum is on `device`, or by default on the
+    device of the first flag.
+    """
     where = found[0]._layout.device if device is None else device
     total = found[0].to(where)
     for other in found[1:]:

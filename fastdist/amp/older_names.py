@@ -12,7 +12,7 @@ __all__ = ["AutocastOfDevice", "GradScalerOfDevice"]
 
 
 class AutocastOfDevice(autocast):
-    """`autocast` for the device type that a subclass sets, with its default dtype."""
+    """`autocast` for the device type and with the default dtype that a subclass sets."""
 
     _device_type: ClassVar[str]
     _dtype: ClassVar[DType]

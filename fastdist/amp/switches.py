@@ -1,7 +1,7 @@
 """Functions that switch autocast without a block, for old programs.
 
-These functions apply to the calling thread, like `autocast`. A switch inside of an autocast block
-ends with the block.
+These functions apply to the calling thread, like `autocast`. A setting that is changed inside of an
+autocast block is restored at the end of the block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
-    """Set the dtype of later autocast blocks without `dtype=` for a device type."""
+    """Set the dtype of later autocast blocks without `dtype=` for a device type. If autocast is on,
+    also change the dtype in use.
+    """
     casts.casts.chosen[device_type] = dtype
     if is_autocast_enabled(device_type):
         casts.switch(device_type, dtype if can_cast(device_type, dtype) else None)
@@ -42,12 +44,12 @@ def set_autocast_cpu_enabled(enabled: bool) -> None:
 
 
 def get_autocast_cpu_dtype() -> DType:
-    """Return the dtype of autocast on the CPU: the current or the default one."""
+    """Return the dtype of autocast on the CPU; see `get_autocast_dtype`."""
     return get_autocast_dtype("cpu")
 
 
 def get_autocast_gpu_dtype() -> DType:
-    """Return the dtype of autocast on a GPU: the current or the default one."""
+    """Return the dtype of autocast on a GPU; see `get_autocast_dtype`."""
     return get_autocast_dtype("cuda")
 
 
@@ -62,17 +64,17 @@ def set_autocast_gpu_dtype(dtype: DType) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Return whether cast parameters are cached for their next use."""
+    """Return whether the results of casting parameters are cached."""
     return casts.casts.is_cached
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Choose whether cast parameters are cached for their next use."""
+    """Choose whether the results of casting parameters are cached."""
     casts.casts.is_cached = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
-    """Remove all cast parameters from the cache."""
+    """Empty the cache of cast parameters."""
     casts.casts.cache.clear()
 
 

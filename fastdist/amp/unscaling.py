@@ -13,8 +13,9 @@ from ..ops.create.creation import zeros
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 
-# Updates the factor and the number of good steps with it, both float32. The factor stays the same
-# if it would overflow float32.
+# A program that updates the factor (`scale`) and the number of good steps since its last change
+# (`good`), both float32. A good step has finite gradients. The factor does not grow if it would
+# overflow float32.
 _GROWN = "where(isfinite(scale * growth), scale * growth, scale)"
 _ADAPT = f"""
 scale = where(found != T(0), scale * backoff, where(good + T(1) == interval, {_GROWN}, scale))
@@ -41,7 +42,7 @@ def unscale(parameters: Iterable[Tensor], scale: Tensor) -> dict[Device, Tensor]
         if device not in found:
             found[device] = zeros((), dtype=float32, device=device)
         if grad.is_sparse:
-            # For a sparse gradient, test the coalesced entries, because a step adds those.
+            # For a sparse gradient, test the coalesced entries, because an optimiser uses those.
             finite: Any = grad.coalesce()._values().isfinite().all()
             found[device].add_(1.0 - finite.to(float32)).clamp_(max=1.0)
             grad.mul_(1.0 / float(scale.item()))
@@ -68,7 +69,7 @@ def adapt(
     scale: Tensor, good: Tensor, found: Tensor, growth: float, backoff: float, interval: int
 ) -> None:
     """Shrink the factor if `found` is not 0. Else count a good step, and grow the factor after
-    `interval` of them. All arguments are 0-d float32 tensors on one device.
+    `interval` good steps. `scale`, `good` and `found` are 0-d float32 tensors on one device.
     """
     program = read_program(_ADAPT, ("scale", "good", "found"), ("growth", "backoff", "interval"))
     apply = backend_of(scale._layout.device.type).kernel("pointwise.multi_tensor.apply")

@@ -5,8 +5,8 @@ carries tangents along with the values. `functional` has Jacobians, Hessians and
 `gradcheck` compares derivatives with finite differences. `profiler` has the older names of the
 package `profiler`.
 
-This package adds PyTorch's names only: the packages graph and dispatch record the graph, and engine
-runs it backwards.
+This package adds PyTorch's names only. The packages `graph` and `dispatch` record the graph, and
+`engine` runs it backwards.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ __all__ = [
 ]
 
 explain_missing(functional.__name__, forward_ad.__name__)
-# Few programs use these names, and they import the package profiler: so they load on first use.
+# These two modules load on first use: few programs use them, and they import `fastdist.profiler`.
 load_later(__name__, {"profiler": "", "profiler_util": ""})

@@ -8,7 +8,7 @@ from ..graph.anomaly import anomaly, set_anomaly_mode
 
 
 class set_detect_anomaly:
-    """Switch anomaly mode on or off. As a context manager, restore the former mode at its end.
+    """Switch anomaly mode on or off. As a context manager, restore the former mode on exit.
 
     Note    slow: every op takes the general path, and every Node keeps a traceback
     """
@@ -30,8 +30,8 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """A block in anomaly mode: a backward pass raises at the first NaN, and an error in a Node
-    shows the traceback of the forward call that recorded it.
+    """A block in anomaly mode: a backward pass raises an error at the first NaN, and an error in a
+    Node shows the traceback of the forward call that recorded the Node.
     """
 
     def __init__(self, check_nan: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Runs a batch of gradients back through the graph of an unbatched function: rows of Jacobians."""
+"""Passes a batch of gradients back through the graph of an unbatched function, for Jacobians."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from ..ops.create.creation import zeros_like
 
 # Note [Batches that go back]
 # A batch of cotangents can pass through the graph of an unbatched function, because derivatives are
-# written with ops, and ops accept batches. Some derivatives need raw numbers: a hand-written
-# Node, a call to another worker, a Node that runs on a GPU's thread. They raise an error, and the
-# cotangents are then passed back one by one.
+# written with ops, and ops accept batches. Some Nodes need raw numbers: hand-written Nodes, calls
+# to other workers, and Nodes that run on a GPU's thread. These Nodes raise one of the errors below,
+# and the cotangents are then passed back one by one.
 ONE_BY_ONE = (NeedsNumbers, TakesNoBatch, TransformError)
 
 
 def pulled_together(
     ys: list[Any], xs: list[Any], cotangents: list[Any], depth: int
 ) -> list[Any] | None:
-    """Multiply a batch of cotangents with the Jacobian of ys by xs, and return the products.
+    """Multiply a batch of cotangents with the Jacobian of `ys` with respect to `xs`, and return the
+    products.
 
     The cotangents have more vmap levels than the graph. Return None if a Node takes only one
     cotangent at a time. See Note [Batches that go back].
@@ -51,14 +52,14 @@ def pulled_together(
 
 
 def _lifted(given: Any, depth: int) -> Any:
-    """Remove the batch levels of `given` up to depth, and keep the levels above."""
+    """Remove the batch levels up to `depth` from `given`, and keep the higher levels."""
     if level_of((given,)) <= depth:
         return base_of(given, depth)
     return batched(_lifted(given.value, depth).movedim(depth, 0), given.level)
 
 
 def _lowered(found: Any, depth: int) -> Any:
-    """Undo _lifted: return the value as batches in their original order of levels."""
+    """Undo _lifted: return `found` as a batch with the levels up to `depth` again."""
     level = level_of((found,))
     if level <= depth:
         return rebatched(found, depth)
@@ -73,8 +74,8 @@ def backward_batched(
     create_graph: bool,
     allow: bool,
 ) -> tuple[Any, ...] | None:
-    """Return one gradient of each input per entry of the first axis of `gradients`, stacked along a
-    new first axis.
+    """Return, for each input, one gradient per entry of the first axis of `gradients`. An input's
+    gradients are stacked along a new first axis.
 
     Return None if a Node takes only one gradient at a time. The graph is kept.
     """
@@ -90,7 +91,7 @@ def backward_batched(
 
 
 def release(roots: Sequence[Any]) -> None:
-    """Release the values that the Nodes below roots saved, as a pass without retain_graph does."""
+    """Release the saved values of all Nodes below `roots`, as a pass without retain_graph does."""
     waiting = [node_of(root._edge) for root in roots]
     seen = set(waiting)
     while waiting:

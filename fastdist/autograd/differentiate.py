@@ -35,10 +35,10 @@ def backward(
     create_graph: bool = False,
     inputs: Inputs | None = None,
 ) -> None:
-    """Add the gradients of tensors to the `.grad` of their leaves, or only of `inputs`.
+    """Add the gradients of `tensors` to the `.grad` of their leaves, or only to that of `inputs`.
 
-    An input may also be a tensor in a dict, or the edge of a leaf or of a tensor that retains its
-    gradient.
+    `inputs` may be a dict of tensors. It may also contain the edge of a leaf, or of a tensor that
+    retains its gradient.
 
     Note    `__torch_function__` is called for tensors and inputs, but not for grad_tensors; the
             same holds for `grad`
@@ -75,20 +75,20 @@ def grad(
 ) -> tuple[Tensor, ...]:
     """Return the gradients of outputs with respect to inputs, leaving every `.grad` unchanged.
 
-    Raises  RuntimeError for an input that does not require grad, or (without allow_unused) that no
-            output depends on
+    Raises  RuntimeError for an input that does not require grad; without allow_unused, also for an
+            input on which no output depends
 
     Args:
         outputs: A tensor, or several.
-        inputs: The tensors to differentiate by: one, several, or a dict, which gives a dict.
+        inputs: One tensor, several, or a dict of tensors. For a dict, the result is a dict.
         grad_outputs: The gradient of each output; 1 if None, for outputs with one element.
-        retain_graph: Whether to keep the graph for a second pass; create_graph's value if None.
+        retain_graph: Whether to keep the graph for a second pass; None means create_graph's value.
         create_graph: Whether to record the pass, for second derivatives.
         only_inputs: Ignored; accepted for old programs. No `.grad` is ever changed.
-        allow_unused: Whether to return None for an input that no output depends on.
-        is_grads_batched: Whether the first axis of each of grad_outputs, and of the gradients, is
-            a batch of passes. They run as one pass if all Nodes accept batches.
-        materialize_grads: Whether to return zeros for an input that no output depends on.
+        allow_unused: Whether to return None for an input on which no output depends.
+        is_grads_batched: Whether each tensor in grad_outputs is a batch along its first axis. The
+            results get the same axis. One pass computes all, if all Nodes accept batches.
+        materialize_grads: Whether to return zeros for an input on which no output depends.
 
     Example:
         >>> x = torch.tensor([2.0], requires_grad=True)
@@ -132,8 +132,8 @@ def _batched(
     create_graph: bool,
     allow_unused: bool,
 ) -> tuple[Tensor | None, ...]:
-    """Return a gradient for each entry of the first axis of grad_outputs, stacked along a first
-    axis.
+    """Return, for each input, one gradient per entry of the first axis of `gradients`. An input's
+    gradients are stacked along a new first axis.
     """
     given = [g for g in gradients if g is not None]
     if len(given) < len(gradients) or len({len(g) for g in given}) != 1:
@@ -158,7 +158,7 @@ def _batched(
 
 
 def _zeros_for(input: Any, create_graph: bool) -> Tensor:
-    """Return a zero gradient for an input that no output depends on."""
+    """Return a zero gradient for an input on which no output depends."""
     if isinstance(input, GradientEdge):
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge: give the "

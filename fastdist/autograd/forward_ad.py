@@ -31,14 +31,14 @@ Level = int | ForwardADLevel
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value and its tangent; None if it has no tangent."""
+    """A value and its tangent; `tangent` is None for a value without a tangent."""
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Open a level inside the open ones, and return its index."""
+    """Open a new innermost level, and return its index."""
     return ForwardADLevel.get_next_idx()
 
 
@@ -89,11 +89,11 @@ class dual_level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) -> Tensor:
-    """Return a view of tensor that has `tangent` at level (None: the innermost).
+    """Return a view of `tensor` that has `tangent` at `level` (None means the innermost level).
 
     Shape   tangent must have tensor's shape
-    Raises  RuntimeError if no level is open, for another shape, or if the tensor already has a
-            tangent at level; ValueError for a dtype that is not floating point
+    Raises  RuntimeError if no level is open, if tangent has another shape, or if tensor already has
+            a tangent at level; ValueError for a dtype that is neither floating point nor complex
     """
     depth = level_of((tensor, tangent)) if levels.depth else 0
     if depth:  # under vmap: make the unbatched tensors dual
@@ -126,7 +126,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
 
 
 def unpack_dual(tensor: Tensor, *, level: Level | None = None) -> UnpackedDualTensor:
-    """Return the tensor without its tangent at level (None: the innermost), and that tangent."""
+    """Return `tensor` without its tangent at `level`, and that tangent (None: innermost level)."""
     depth = level_of((tensor,)) if levels.depth else 0
     if depth:
         parts = unpack_dual(base_of(tensor, depth), level=level)

@@ -1,4 +1,4 @@
-"""`Function`: ops of users, with a forward, and a backward (or jvp) for gradients (or tangents)."""
+"""`Function`: user-defined ops, with `forward`, and `backward` or `jvp` as their derivatives."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Function:
     `forward(ctx, *inputs)` runs without recording. If the class has `setup_context(ctx, inputs,
     output)`, forward is `forward(*inputs)` instead. `backward(ctx, *grad_outputs)` returns one
     gradient (or None) for each input. `jvp(ctx, *tangents)` returns one tangent for each output.
-    ctx keeps tensors by save_for_backward, and anything else as attributes.
+    `ctx.save_for_backward` keeps tensors; attributes of ctx keep other values.
 
     Under `vmap`, a Function with a setup_context and `generate_vmap_rule = True` gets batches, also
-    in backward and jvp. A Function with `vmap(info, in_dims, *inputs)` runs that instead of
-    forward; it returns the outputs and the batch axis of each. A Function with neither raises an
-    error.
+    in backward and jvp. If the class has a method `vmap(info, in_dims, *inputs)`, this method runs
+    instead of forward, and returns the outputs and the batch axis of each output. A Function with
+    neither raises an error.
 
     Example:
         >>> class Square(torch.autograd.Function):
@@ -171,8 +171,8 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
 
 
 def _own(output: Any, is_input: bool) -> Any:
-    """Return an output as a tensor that may get an edge. An input that forward returned unchanged
-    is copied as an alias, because the input must not change.
+    """Return an output as a tensor that may get an edge. For an input that forward returned
+    unchanged, return an alias, because the input itself must not get the edge.
     """
     if not isinstance(output, Tensor) or not is_input:
         return output
@@ -234,7 +234,7 @@ def _carry_tangents(
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a backward whose own derivative would be wrong: a second pass through it raises."""
+    """Decorate a backward whose own derivative would be wrong: differentiating it then fails."""
 
     @functools.wraps(backward)
     def wrapper(ctx: Any, *grads: Any) -> Any:
@@ -257,7 +257,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Refusal(Function):
-    """Passes a gradient on, and raises if it is differentiated."""
+    """Returns a gradient unchanged; differentiating the result raises an error."""
 
     generate_vmap_rule = True
 

@@ -1,12 +1,12 @@
-"""A user's Function under `vmap`: it gets batches, while its Node gets their unbatched values."""
+"""A user's Function under `vmap`: its methods get batches, its Node the values inside them."""
 
 # Note [Functions of a batch]
 # Graphs and tangents belong to the values inside batches. So a call with batches becomes a call of
 # another Function (`OfBatch`) with the values. Its forward wraps the values in batches, runs the
 # user's forward with these, and returns the values of the results. Its backward and jvp do the same
 # with the user's backward and jvp. They use the vmap levels that were open at the call, even if
-# those levels have been closed since. `OfBatch` has a batching rule too: if its arguments are
-# batches of an outer level, the next call removes that level.
+# those levels have been closed since. `OfBatch` has a batching rule too: if the values are batches
+# of an outer level, the call of `OfBatch` is replaced in the same way.
 
 from __future__ import annotations
 
@@ -51,13 +51,15 @@ class CallOnBatch:
         return value_at(one, self.level)
 
     def held(self, one: Any) -> Any:
-        """Return the value inside a result; a value without a batch is expanded to its size."""
+        """Return the value inside a result. A tensor that is not a batch is expanded to the size of
+        the batch.
+        """
         return (
             value_at(one, self.level, size=self.info.batch_size) if isinstance(one, Tensor) else one
         )
 
     def given(self, values: Sequence[Any], is_batch: Sequence[bool]) -> list[Any]:
-        """Return the arguments: values, wrapped in batches again where is_batch is true."""
+        """Return `values`, with each value whose `is_batch` is true wrapped in a batch again."""
         return [
             batched(one, self.level) if batch and one is not None else one
             for one, batch in zip(values, is_batch, strict=True)
@@ -73,7 +75,7 @@ class CallOnBatch:
         return (output,) if self.has_one_output else output
 
     def gradient(self, g: Any, i: int) -> Any:
-        """Return the gradient of the value of argument i, from the gradient of the argument."""
+        """Return the gradient of the value inside argument i, given the argument's gradient `g`."""
         shape = self.shapes[i]
         if not isinstance(g, Tensor) or shape is None:
             return g
@@ -86,7 +88,7 @@ class CallOnBatch:
 
 
 class CtxOfBatch:
-    """The ctx of a user's Function that gets batches: it saves the values inside them.
+    """The ctx of a user's Function that gets batches. The ctx saves the values inside the batches.
 
     A user may set any attribute, as on a FunctionCtx.
     """
@@ -175,7 +177,7 @@ class OfBatch:
             found = call.function.backward(CtxOfBatch(ctx, call), *call.each(grads))
             found = found if isinstance(found, tuple) else (found,)
             if len(found) != len(call.is_batch):
-                return (None, *found)  # the wrong number: the Node raises the error
+                return (None, *found)  # the wrong number of gradients: the Node raises the error
             return (None, *[call.gradient(g, i) for i, g in enumerate(found)])
 
     @staticmethod
@@ -192,8 +194,8 @@ class OfBatch:
 def apply_to_batch(
     function: Any, of_batch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call a Function whose arguments include a batch, by its batching rule, and return the
-    results.
+    """Use the batching rule of a Function to call it with arguments that include a batch, and
+    return the results.
 
     Raises  TransformError (a RuntimeError) for a Function without a batching rule or with two rules
     """
@@ -206,7 +208,8 @@ def apply_to_batch(
     call = CallOnBatch(function, args, kwargs, level_of(args))
     values = [call.plain(one) for one in args]
     found = of_batch.apply(call, *values)
-    # For a value that was changed in place, return the argument that holds it.
+    # If a result is the value of an argument, because the user's forward changed the argument in
+    # place, return the argument.
     arguments = {id(value): one for value, one in zip(values, args, strict=True)}
     each = [arguments.get(id(one), made) for one, made in zip(found, call.each(found), strict=True)]
     return each[0] if call.has_one_output else tuple(each)

@@ -39,7 +39,7 @@ class FunctionCtx:
         self.__node.for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Declare that forward changed these inputs in place; each must be returned."""
+        """Declare that forward changed these inputs in place. Forward must return each of them."""
         self.__node.dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -70,7 +70,7 @@ class FunctionCtx:
         )
 
 
-# Attributes of the Node that PyTorch's ctx has too; a user's attribute of the same name hides them.
+# Attributes of the Node that PyTorch's ctx has too. A user's attribute hides one of the same name.
 _OF_THE_NODE = frozenset(
     {"metadata", "name", "next_functions", "register_hook", "register_prehook"}
 )

@@ -1,4 +1,4 @@
-"""The Node of a user's Function; its forward and backward see a ctx (`function_ctx.py`)."""
+"""The Node of a user's Function, whose forward and backward get a ctx (`function_ctx.py`)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .function_ctx import FunctionCtx
 
 
 class HasBackward(Protocol):
-    """The interface of a user's Function that its Node needs."""
+    """The method of a user's Function that a FunctionNode calls."""
 
     def backward(self, ctx: Any, *grad_outputs: Any) -> Any:
         """Return the inputs' gradients."""
 
 
 class FunctionNode(Node):
-    """The Node of a call of a Function. It shows the attributes that users set on ctx: see Note
-    [Whose names stand on ctx].
+    """The Node of a call of a Function. Attributes that users set on ctx can be read from the Node:
+    see Note [Whose names stand on ctx].
     """
 
     function: ClassVar[HasBackward]
@@ -74,7 +74,7 @@ class FunctionNode(Node):
         raise AttributeError(f"{self.name()} has no attribute {name!r}")
 
     def keep(self, results: Sequence[Any], returned: Sequence[Any]) -> None:
-        """Save the tensors that forward kept for backward; outputs are saved without a cycle."""
+        """Save the tensors that forward kept for backward, without reference cycles by outputs."""
         position = {id(output): i for i, output in enumerate(returned)}
         self._saved = [self._packed(t, results, position) for t in self.to_save]
 
@@ -133,7 +133,7 @@ class FunctionNode(Node):
         return unpack_input(self, tensor, version, edge)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return backward's gradients as raw arrays."""
+        """Run backward, and return its gradients as raw arrays."""
         arrays = g if self.num_outputs > 1 else (g,)
         grads = [
             None if a is None else wrap(a, layout_of(a, layout.device))
@@ -143,7 +143,7 @@ class FunctionNode(Node):
         return tuple([None if t is None else t._array for t in found])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return backward's gradients, recorded if the thread's grad mode is on."""
+        """Run backward, and return its gradients; in grad mode, backward's ops are recorded."""
         return self._run(list(g) if self.num_outputs > 1 else [g], keep)
 
     def release(self) -> None:
@@ -229,7 +229,7 @@ class _SavedOutput:
 
 
 class _HookedOutput(_SavedOutput):
-    """A saved output that went through the hooks on saved tensors."""
+    """A saved output in packed form: the result of the pack hook of `saved_tensors_hooks`."""
 
     __slots__ = ("packed",)
 
@@ -250,8 +250,8 @@ def _zeros_of(layout: Layout) -> Tensor:
 
 
 def _expandable(target: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Return whether target broadcasts to shape; a gradient of that shape can then be summed to
-    target.
+    """Return whether `target` broadcasts to `shape`. If so, a gradient of shape `shape` can be
+    summed to `target`.
     """
     if len(target) > len(shape):
         return False

@@ -1,8 +1,8 @@
 """Derivatives of functions: Jacobians, Hessians, and products with them.
 
-The functions take the arguments of torch.autograd.functional. With `vectorize`, rows are computed
-in one pass if all Nodes accept batches. The strategy "forward-mode" computes columns one after
-another.
+The functions take the arguments of torch.autograd.functional. With `vectorize`, the rows of a
+Jacobian are computed in one pass if all Nodes accept batches. The strategy "forward-mode" computes
+the columns, one after another.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Result, Result]:
-    """Return func(*inputs) and the product of v with its Jacobian, from one backward pass.
+    """Return func(*inputs) and the product of v with func's Jacobian, from one backward pass.
 
     Raises  RuntimeError if v has other shapes than the outputs, or if v is missing and an output
             has several elements
@@ -68,7 +68,7 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Result, Result]:
-    """Return func(*inputs) and the product of its Jacobian with v, in forward mode.
+    """Return func(*inputs) and the product of func's Jacobian with v, in forward mode.
 
     Raises  RuntimeError if v has other shapes than the inputs, or if v is missing and an input has
             several elements
@@ -101,7 +101,8 @@ def jacobian(
 ) -> Any:
     """Return the Jacobian: for each output and input a tensor of shape (*output, *input).
 
-    Note    a single output or input gives a tensor instead of a tuple
+    Note    the result is a tuple by outputs of tuples by inputs; for a single output or a single
+            input, there is no tuple
     Raises  ValueError for a strategy other than "reverse-mode" and "forward-mode"; RuntimeError for
             both strict and vectorize
     """
@@ -162,7 +163,7 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Tensor, Result]:
-    """Return func(*inputs), a single number, and the product of its Hessian with v.
+    """Return func(*inputs), a single number, and the product of func's Hessian with v.
 
     Note    runs one backward pass with dual tensors, and needs no second graph
     """
@@ -191,8 +192,8 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Tensor, Result]:
-    """Return func(*inputs), a single number, and the product of v with its Hessian, from two
-    backward passes.
+    """Return func(*inputs), which must be a single number, and the product of v with func's
+    Hessian, from two backward passes.
     """
     given, single_in = _many(inputs, "inputs")
     with enable_grad():
@@ -268,7 +269,7 @@ def _block(rows: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Any:
 
 
 def _stacked(rows: Sequence[Tensor], shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Stack rows into one tensor of the given shape; the stacking is recorded."""
+    """Stack rows into one tensor of the given shape; autograd records this."""
     total = zeros(len(rows), rows[0].numel() if rows else 0, dtype=like.dtype, device=like.device)
     if not rows:
         return total.reshape(shape)
@@ -303,8 +304,8 @@ def _many(value: Any, what: str, function: str = "") -> tuple[tuple[Tensor, ...]
 
 
 def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
-    """Return tensors at which a pass can stop: views of the given tensors, or without
-    create_graph detached tensors.
+    """Return tensors at which a pass can stop. With create_graph, these are views of the tensors
+    that require grad; all others are detached tensors.
     """
     if create_graph:
         return tuple(
@@ -359,7 +360,9 @@ def _require_differentiable(ys: Sequence[Tensor], strict: bool) -> None:
 
 
 def _require_dependent(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
-    """Raise RuntimeError for an input on which no output depends; tangents do not show this."""
+    """Raise RuntimeError for an input on which no output depends. A backward pass is needed,
+    because tangents do not show such inputs.
+    """
     _require_differentiable(ys, True)
     ones = [zeros_like(y) for y in ys]
     for i, g in enumerate(grad(ys, xs, ones, retain_graph=True, allow_unused=True)):
@@ -368,7 +371,7 @@ def _require_dependent(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
 
 
 def _require_varying(first: Sequence[Tensor]) -> None:
-    """Raise RuntimeError if a first derivative is constant: then there is no Hessian."""
+    """Raise RuntimeError if a first derivative is constant, so that its row of the Hessian is 0."""
     for i, g in enumerate(first):
         if not g.requires_grad:
             raise GraphError(
@@ -390,7 +393,7 @@ def _grad(
     is_inner: bool = False,
     of: str = "jacobian",
 ) -> tuple[Tensor, ...]:
-    """Return the products of vs with the derivatives of ys.
+    """Return the products of `vs` with the derivatives of `ys` with respect to `xs`.
 
     `first` is the index of ys[0] among all outputs; `of` names the derivative. Both are for error
     messages. With is_inner, the products will be differentiated again.

@@ -59,11 +59,12 @@ def gradcheck(
     check_backward_ad: bool = True,
     fast_mode: bool = False,
 ) -> bool:
-    """Compare func's derivatives with central differences, and return True if they agree.
+    """Compare the derivatives of `func` with central differences, and return True if they agree.
 
-    Note    fast mode compares one random product v^T J u instead of the whole J. Batches run as
-            one pass after another: check_batched_grad and check_batched_forward_grad check that
-            several passes through one graph, or one level, give the results of separate passes
+    Note    fast mode compares one random product v^T J u instead of the whole Jacobian J.
+            check_batched_grad compares the gradients of a batch with those of separate passes.
+            check_batched_forward_grad compares tangents that are computed one after another at one
+            level with tangents at separate levels
     Raises  GradcheckError (a RuntimeError) if they do not agree, unless raise_exception is False;
             ValueError if no input requires grad
     """
@@ -196,8 +197,8 @@ def gradgradcheck(
 
 
 def _again(x: Any) -> Any:
-    """Return a view of x if it requires grad. The gradient with respect to the view exists even if
-    func returns x itself or a view of it.
+    """Return a view of x if x requires grad. The gradient with respect to the view exists even if
+    func returns its argument or a view of its argument.
     """
     return x.view(x.shape) if _wanted(x) else x
 
@@ -242,7 +243,7 @@ def _outputs(func: Callable[..., Any], given: Sequence[Any]) -> tuple[Tensor, ..
 def _differences(
     check: _Check, func: Callable[..., Any], given: Sequence[Any], k: int
 ) -> list[Array]:
-    """Return each output's Jacobian by input k, as (input elements, output elements)."""
+    """Return the Jacobian of each output for input k: one row per element of the input."""
     base = given[k].detach().to_numpy()
 
     def at(values: Array) -> list[Array]:
@@ -280,7 +281,7 @@ def _product(
 
 
 def _rows(func: Callable[..., Any], given: Sequence[Any], k: int) -> list[Array]:
-    """Return each output's Jacobian by input k, as _differences does, by backward passes."""
+    """Return the same Jacobians as `_differences`, but computed by backward passes."""
     size = given[k].numel()
     found = []
     for y in _outputs(func, given):
@@ -393,7 +394,7 @@ def _tangents(func: Callable[..., Any], given: Sequence[Any], k: int, u: Array) 
 
 
 def _check_batched(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """Compare several passes through one graph with passes through separate graphs."""
+    """Compare the gradients of a batch of passes with those of passes through separate graphs."""
     inputs = [x for x in given if _wanted(x)]
     for i, y in enumerate(_outputs(func, given)):
         if not y.requires_grad:
@@ -408,7 +409,7 @@ def _check_batched(check: _Check, func: Callable[..., Any], given: Sequence[Any]
 
 
 def _check_batched_forward(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """Compare the tangents of several directions, computed at one level, with separate levels."""
+    """Compare tangents of several directions at one level with those at separate levels."""
     for k, x in enumerate(given):
         if not _wanted(x):
             continue

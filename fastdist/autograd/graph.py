@@ -49,8 +49,8 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep the values that are saved inside this block in main memory, and copy them back to their
-    device for the gradient.
+    """Inside this block, move saved values to main memory. A backward pass copies each value back
+    to its device.
 
     Note    pin_memory is accepted for PyTorch's signature and changes nothing
     """
@@ -66,7 +66,7 @@ class save_on_cpu(saved_tensors_hooks):
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Make hooks on saved tensors raise RuntimeError(error_message) in this block, in this thread.
 
-    Raises  RuntimeError with error_message if it is used inside of saved_tensors_hooks
+    Raises  RuntimeError with error_message if this block begins inside of saved_tensors_hooks
     """
     before = disable_hooks(error_message)
     try:

@@ -6,7 +6,7 @@ from .function import Function
 
 
 class InplaceFunction(Function):
-    """A Function that may change its input in place: the older form of mark_dirty."""
+    """A Function that may change its input in place: an older alternative to mark_dirty."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ def _profiler_enabled() -> bool:
 
 
 def _disable_profiler() -> list[object]:
-    """Return no events: a profile ends with its `with` block."""
+    """Return an empty list of events: a profile ends with its `with` block."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""The older names of `fastdist.profiler`: one block, no schedule of steps."""
+"""The older interface of `fastdist.profiler`: a profile is one block, without a step schedule."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class profile(KeyAverages):
         metadata: Mapping[str, str] | None = None,
         use_python_export: bool = False,
     ) -> None:
-        """Write a file for chrome://tracing and Perfetto; `metadata` has more values, as JSON."""
+        """Write a file for chrome://tracing and Perfetto; `metadata` has values to add, as JSON."""
         self._require_ended()
         for key, value in (metadata or {}).items():
             self._profile.add_metadata_json(key, value)
@@ -169,7 +169,7 @@ class profile(KeyAverages):
         self.function_events.export_stacks(path, metric)
 
     def export_html(self, path: str, title: str = "fastdist") -> None:
-        """Write an HTML page with the time line; it needs no network."""
+        """Write an HTML page with the time line; the page loads nothing from the network."""
         self._require_ended()
         self._profile.export_html(path, title)
 
@@ -185,7 +185,7 @@ class profile(KeyAverages):
 class emit_itt:
     """PyTorch's ranges for Intel's ITT profilers: not supported.
 
-    Raises  NotImplementedError if it is enabled
+    Raises  NotImplementedError if `enabled` is True
     """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:

@@ -19,7 +19,7 @@ class _VariableType(type):
     def __call__(
         cls, data: Any = None, requires_grad: bool | None = None, volatile: bool | None = None
     ) -> Tensor:
-        """Return a new leaf that shares data's memory.
+        """Return a new leaf that shares the memory of the tensor `data`.
 
         Raises  TypeError for a value that is not a Tensor
         """

@@ -1,4 +1,4 @@
-"""Switches for NVIDIA GPUs: TF32 changes results; the switches of attention change no results."""
+"""Switches for NVIDIA GPUs: only the switches of TF32 change results."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
-    """Set in this block which implementations of attention are allowed; there is only one here."""
+    """Set the allowed implementations of attention in this block; fastdist has only one."""
     before = dict(_sdp)
     _sdp.update(
         flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn

@@ -4,7 +4,7 @@
 compute in TF32, which keeps 10 bits of each factor's mantissa. With `enabled` set to False,
 convolutions follow `backends.cuda.matmul.allow_tf32` instead, like matrix products. The other
 switches can be set, and change nothing. All switches belong to the process, not to a thread. A call
-reads them when it is queued. A captured graph keeps the settings of its capture.
+reads the switches when the call is queued. A captured graph keeps the settings of its capture.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ enabled: bool
 allow_tf32: bool
 benchmark = False
 benchmark_limit = 10
-# Kernels always add in the same order.
+# This switch changes nothing: kernels always add in the same order, so results are reproducible.
 deterministic = False
 
 
 class _Switches(ModuleType):
-    """This module: kernels read its two switches of convolutions."""
+    """The class of this module; kernels read the module's two switches of convolutions."""
 
     @property
     def allow_tf32(self) -> bool:

@@ -1,4 +1,4 @@
-"""OpenMP: used if Numba or the BLAS runs its threads with it."""
+"""OpenMP: used if Numba or the BLAS runs its threads with OpenMP."""
 
 from __future__ import annotations
 

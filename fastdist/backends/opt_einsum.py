@@ -1,4 +1,4 @@
-"""Switches of the contraction order of einsum; here it always goes from left to right."""
+"""Switches of einsum's contraction order; they change nothing: einsum goes from left to right."""
 
 from __future__ import annotations
 

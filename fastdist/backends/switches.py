@@ -58,7 +58,7 @@ class Float32Precision:
 def allows_tf32(precision: str) -> bool:
     """Return whether a value of `fp32_precision` allows TF32.
 
-    Raises  RuntimeError for a precision that GPUs do not have
+    Raises  RuntimeError for an unknown precision
     """
     try:
         return _PRECISIONS[precision]

@@ -36,9 +36,9 @@ class Future(Generic[T]):
     Note    callbacks run in `executor` if one is given, otherwise in the thread that completes the
             Future. If the Future is done already, a new callback runs immediately in the thread
             that adds it
-    Note    if the Future is dropped with an unread error, the error is logged as a warning. It
-            counts as read if wait(), value() or exception() was called, or if a callback got the
-            Future
+    Note    if the Future is dropped with an unread error, the error is logged as a warning. An
+            error counts as read if wait(), value() or exception() was called, or if a callback got
+            the Future
 
     Args:
         devices: The GPUs on whose streams the value may be used; none if None.
@@ -69,12 +69,13 @@ class Future(Generic[T]):
     def __init__(
         self, *, devices: Iterable[object] | None = None, executor: Executor | None = None
     ) -> None:
-        # Guards the next four slots. Nothing is called while it is held, not even append, because a
-        # signal handler could run there and complete this Future. From Python 3.14 on, a handler
-        # may run right after the lock is taken, before any assignment, so the lock is reentrant.
         if devices is not None:
             _require_indices(devices)
-        self._lock = RLock()  # threading.RLock is a function that wraps it
+        # Guards the next four slots. While it is held, no function is called, not even append: a
+        # signal handler could run in the call and complete this Future. From Python 3.14 on, a
+        # handler may run right after the lock is taken, before any assignment, so the lock is
+        # reentrant. `threading.RLock` is a function that wraps this class.
+        self._lock = RLock()
         self._state = _PENDING
         self._outcome: Any = None
         self._callbacks: list[Callable[[Future[T]], object]] | None = None
@@ -82,7 +83,8 @@ class Future(Generic[T]):
         self._executor = executor
         # Logs an error that is never read. See Note [Errors that nobody reads].
         self._unread: Unread | None = None
-        # Called in a thread before it takes the value: makes the thread's streams wait for devices.
+        # Called in each thread before the thread takes the value, so that the thread's streams wait
+        # for the devices.
         self._follow: Callable[[], object] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -161,16 +163,17 @@ class Future(Generic[T]):
             unread.describe(what)
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
-        """Return a Future of callback(self), which is called once this Future is done.
+        """Return a Future of the result of callback(self). The callback runs when this Future is
+        done.
 
         Raises  TypeError for a callback that is not callable
 
         Args:
-            callback: A function of this Future, called when it is done.
+            callback: A function of this Future, called when this Future is done.
         """
         if not callable(callback):
             raise _not_callable("then", callback)
-        # Users cannot access a child of an internal Future.
+        # The child of an internal Future is also internal, because users cannot access it.
         kind = Future if self._told_as is not None else InternalFuture
         child: Future[S] = kind(executor=self._executor)
         try:
@@ -180,7 +183,7 @@ class Future(Generic[T]):
             del child  # break a reference cycle: an error of the callback holds this frame
 
     def add_done_callback(self, callback: Callable[[Future[T]], object]) -> None:
-        """Call callback(self) once this Future is done; log an error of the callback.
+        """Call callback(self) when this Future is done; log an error of the callback.
 
         Raises  TypeError for a callback that is not callable
 
@@ -201,8 +204,8 @@ class Future(Generic[T]):
         self._add(_AtOnce(callback))
 
     def let_follow(self, follow: Callable[[], object]) -> None:
-        """Call follow() in each thread before it takes the value. Must be called before
-        completion.
+        """Call follow() in each thread before the thread takes the value. Use this method before
+        the Future is completed.
         """
         self._follow = follow
 
@@ -339,11 +342,11 @@ class Future(Generic[T]):
                     self.was_read()
                 if executor is None or callback.__class__ is _AtOnce:
                     try:
-                        callback(self)  # not _call, in which a Ctrl-C could be raised
+                        callback(self)  # not by _call, where a Ctrl-C could be raised
                     except Exception:
                         _logger.exception(_CALLBACK_RAISED)
-                # A closed pool accepts no work. The callback then runs here, so that no code waits
-                # for it forever.
+                # A closed pool accepts no work. The callback then runs in this thread, so that no
+                # code waits forever for its effect.
                 elif not executor.submit(_call, callback, self):
                     _call(callback, self)
         except BaseException as error:
@@ -405,12 +408,12 @@ class _Collector:
             self._all_done.try_complete(self._members)
 
     def _failed(self, member: Future[Any], error: BaseException) -> None:
-        """Complete with the first error, and log all unread errors in one warning."""
+        """Complete the collected Future with the first error; log unread errors in one warning."""
         unread, is_first = member._unread, self._all_done.try_complete(error=error)
         if unread is None:
             return
         if is_first:
-            # The reader of the collected Future reads this error.
+            # A caller that reads the error of the collected Future also reads this error.
             member.was_read()
             self._all_done.describe_failure(unread.what)
             unread = self._all_done._unread
@@ -476,7 +479,8 @@ def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> Non
 
 
 def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return a Future of the list of futures, done when all are done or once one has an error.
+    """Return a Future of the list of `futures`. It is done when all members of the list are done,
+    or when a member has an error.
 
     Raises  TypeError for an element that is not a Future
     """

@@ -1,15 +1,15 @@
 """Lends the locks of interrupted code to other threads while a signal handler runs."""
 
 # Note [Handlers and locks]
-# A signal handler runs in the main thread between any two steps of its Python code, possibly while
-# the thread holds a lock. Other threads wait for that lock until the handler returns. If the
-# handler waits for one of these threads, both wait forever; a handler that shuts RPC down does
-# this. So the handler lends the locks of the interrupted code until it returns. This breaks their
-# protection, but only for the few assignments that the interrupted code has not done yet, on state
-# that is shut down.
+# A signal handler runs in the main thread between any two steps of that thread's Python code,
+# possibly while the thread holds a lock. Other threads wait for that lock until the handler
+# returns. If the handler waits for one of these threads, as a handler that shuts RPC down does,
+# both wait forever. So the handler lends the locks of the interrupted code until the handler
+# returns. Meanwhile the locks do not protect the state that the interrupted code changes. But that
+# code has only a few assignments left to do, and the state is shut down.
 #
-# The locks are found in the stack frames. They are RLocks, which store their owner, in variables of
-# fastdist's code and in attributes of the objects in these variables.
+# The locks are found through the stack frames: in variables of fastdist's code, and in attributes
+# of the objects in these variables. Only RLocks are lent, because an RLock stores its owner.
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def lend_held_locks() -> Iterator[None]:
     try:
         yield
     finally:
-        # In the order in which they were taken: the frame list begins with the innermost frame.
+        # Acquire the locks in the order in which they were taken at first: the list begins with the
+        # locks of the innermost frame.
         for lock, state in reversed([*zip(held, states, strict=True)]):
             lock._acquire_restore(state)
 
@@ -63,7 +64,7 @@ def _attributes(value: object) -> list[object]:
         return []
     found = []
     for parent in kind.__mro__:
-        # Read by slots, because an object whose __init__ was interrupted lacks attributes.
+        # Read slot by slot, because an object whose __init__ was interrupted lacks some attributes.
         for slot in parent.__dict__.values():
             if isinstance(slot, MemberDescriptorType):
                 with suppress(AttributeError):

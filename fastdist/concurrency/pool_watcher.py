@@ -21,8 +21,8 @@ class Pool(Protocol):
     name: str
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Check the pool. Return the number of works that the leader has run, whether to go on
-        watching, and the seconds until the next check.
+        """Check the pool. Return the number of units of work that the leader has run, whether to go
+        on watching, and the seconds until the next check.
         """
 
 
@@ -42,7 +42,7 @@ class PoolWatcher:
         self._alarms: SimpleQueue[None] = SimpleQueue()
 
     def attend(self, *, hurry: bool = False) -> None:
-        """Start to watch, and go on while there is work. A cheap call if the watcher is awake."""
+        """Start to watch, and go on while there is work. If the watcher is awake, this is cheap."""
         if self.awake:
             if hurry:
                 self._alarms.put(None)
@@ -67,8 +67,8 @@ class PoolWatcher:
         try:
             thread.start()
         except RuntimeError as error:
-            # Work continues without a watcher, and the next work tries again to start it. An
-            # exception here would end the thread that reads messages.
+            # Work continues without a watcher, and the next call of attend() tries again to start
+            # one. An exception here would end the thread that reads messages.
             _logger.warning("the threads of %s are not watched: %s", self._pool.name, error)
             return False
         self._thread = thread

@@ -20,43 +20,44 @@ _logger = logging.getLogger(__name__)
 # A message should run on the thread that received it. Passing it to another thread costs 6-20 us,
 # or more if a sleeping core must wake up. So one thread of the pool, the leader, blocks in
 # source.take(). It runs the work that it takes, and stays the leader meanwhile, because most
-# requests are shorter than waking another thread. The leader loses the lead to another thread in
-# two cases: it is still busy with the same work at the watcher's next check, or it is about to
-# block (hand_on_lead). The other thread is started if none is idle.
+# requests take less time than waking another thread. Another thread becomes the leader in two
+# cases: two successive checks of the watcher find the leader busy with the same work, or the leader
+# is about to block (hand_on_lead). If no thread is idle, a new thread becomes the leader.
 #
 # The watcher checks every millisecond while work is queued, the leader is at work, or long work was
-# seen recently. Otherwise it checks every 8 ms, because checks are expensive for short calls: 190
-# us per call with a check each millisecond, 150 us without (2 cores of a shared AMD EPYC). Without
-# any work it sleeps. If the leader is at work at most checks, but never stuck, the watcher checks
-# twice every 8 ms, with a millisecond between. A leader whose requests take half a millisecond each
-# would otherwise release the interpreter lock at every check.
+# seen recently. Otherwise it checks every 8 ms, because checks are expensive for short calls: a
+# call takes 190 us with a check each millisecond, and 150 us without checks (2 cores of a shared
+# AMD EPYC). Without any work the watcher sleeps. If most checks find the leader at work, but none
+# finds it stuck, the watcher makes two checks, a millisecond apart, every 8 ms. A leader whose
+# requests take half a millisecond each would otherwise release the interpreter lock at every check.
 #
-# Work is counted or uncounted. Counted work runs users' code (functions, callbacks). At most
-# `limit` of it runs at the same time. The limit begins at 4 and grows by one, up to max_counted,
-# whenever some work has waited 2 ms; more threads only compete for the interpreter lock. Uncounted
-# work (gradients, Nodes, clean-up) never waits for other work: if no thread is idle, one is
-# started.
+# Work is counted or uncounted. Counted work runs users' code (functions, callbacks). Each running
+# unit of counted work holds one of `limit` slots. The limit begins at 4 and grows by one, up to
+# max_counted, whenever some work has waited 2 ms. It begins low because more threads only compete
+# for the interpreter lock. Uncounted work (gradients, Nodes, clean-up) never waits for other work:
+# if no thread is idle, one is started.
 #
-# Counted work that waits for a call lends its slot to other work (lend_slot). Otherwise calls that
-# call back could hold all slots on both sides, and wait for each other until they time out. Each
-# loan may cost a thread and its stack, so there are at most MAX_LOANS; further waiting work keeps
-# its slot. When waiting work keeps all slots, no counted work runs until a wait ends. In this case
-# `when_stuck` is called.
+# Counted work that waits for a call lends its slot to other work (lend_slot). Without loans, calls
+# that call back could hold all slots of both workers, and wait for each other until they time out.
+# Each loan may cost a thread and its stack, so there are at most MAX_LOANS loans; further waiting
+# work keeps its slot. When waiting work keeps all slots, no counted work runs until a wait ends. In
+# this case `when_stuck` is called.
 
 INITIAL_LIMIT: Final = 4
 LAZY_LOOK_EVERY_S: Final = 0.008
-# Work that takes this long makes checks frequent for a while.
+# Work that takes LONG_WORK_S makes checks frequent for _FREQUENT_FOR_S.
 LONG_WORK_S: Final = 0.0005
 _FREQUENT_FOR_S: Final = 0.1
-# A waiting thread takes 21 KB of memory here if its stack is short.
+# A waiting thread with a short stack takes 21 KB of memory.
 MAX_LOANS: Final = 512
-# A wait that has just timed out still reports a stuck pool as its reason.
+# A wait that times out up to _LATELY_S after the pool was stuck still reports this as the reason.
 _LATELY_S: Final = 1.0
 # After this many checks without queued work or a stuck leader, checks become rare.
 LOOKS_IN_VAIN: Final = 32
 PATIENCE_S: Final = 0.002
-# This many idle threads are kept; the others end after this time without work. Jobs run in steps
-# that may need many threads at a time, and starting a thread costs as much as several calls.
+# _IDLE_KEPT idle threads are kept; the others end after IDLE_S without work. They do not end
+# earlier: jobs run in steps that may need many threads at a time, and starting a thread costs as
+# much as several calls.
 _IDLE_KEPT: Final = 4
 IDLE_S: Final = 5.0
 
@@ -117,8 +118,8 @@ class ThreadPool:
         self.name = name
         self.max_counted = max_counted
         self._source = source
-        # Guards all attributes below. While it is held, nothing is called but release() of waiters,
-        # which are plain locks and never block.
+        # Guards all attributes below. While it is held, no users' code is called. Waiters may be
+        # released: they are plain locks, whose release() never blocks.
         self._lock = threading.RLock()
         self._uncounted: deque[Work] = deque()
         self._counted: deque[tuple[float, Work]] = deque()
@@ -157,8 +158,8 @@ class ThreadPool:
         return self._submit(Work(_spread, (function, arguments), counted=False))
 
     def stop(self, timeout: float | None = None) -> list[str]:
-        """Run all queued work, and end all threads; return the names of threads busy
-        after timeout.
+        """Run all queued work, and end all threads. Return the names of the threads that are still
+        busy after `timeout`.
         """
         with self._lock:
             self._closed = True
@@ -185,18 +186,18 @@ class ThreadPool:
             return len(self._idle) + (self._leader is not None and not self._leader_is_busy)
 
     def num_counted_running(self) -> int:
-        """Return the number of counted works that are running."""
+        """Return the number of units of counted work that are running."""
         with self._lock:
             return self._running_counted
 
     def limit(self) -> int:
-        """Return the current limit of counted works that may run at the same time."""
+        """Return the current limit of units of counted work that may run at the same time."""
         with self._lock:
             return self._limit
 
     def lose_lead(self, leader: threading.Thread, works_led: int | None = None) -> None:
-        """Take the lead from a busy leader. With `works_led`, take it only from a leader that
-        is still busy with the work of that number.
+        """Take the lead from a busy leader. With `works_led`, do so only if the leader is still
+        busy with the work of that number.
         """
         with self._lock:
             if self._leader is not leader or not self._leader_is_busy:
@@ -206,8 +207,8 @@ class ThreadPool:
                 self._wake_or_start()
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Check for long work. Return the number of works that the leader has run, whether to
-        go on watching, and the seconds until the next check.
+        """Check for long work. Return the number of units of work that the leader has run, whether
+        to go on watching, and the seconds until the next check.
         """
         now = time.monotonic()
         with self._lock:
@@ -218,7 +219,8 @@ class ThreadPool:
                 self._wake_or_start()
             waits, leads = bool(self._counted), busy and leader is not None
             is_stuck = leads and seen == works_led
-            # A watcher that went to sleep saw no recent work, so the count restarts.
+            # A watcher that is about to sleep passes -1 as `seen`. It saw no recent work, so the
+            # count restarts.
             is_in_vain = not (waits or is_stuck or seen < 0)
             self._looks_in_vain = vain = self._looks_in_vain + 1 if is_in_vain else 0
             if vain < LOOKS_IN_VAIN:
@@ -239,8 +241,8 @@ class ThreadPool:
             return self.max_counted if lately or self._is_stuck() else 0
 
     def lend(self) -> Waiting:
-        """Lend the slot of work that is about to wait to other counted work, unless MAX_LOANS slots
-        are lent.
+        """Lend the slot of work that is about to wait, so that other counted work can use it. Keep
+        the slot if MAX_LOANS slots are lent.
         """
         with self._lock:
             if self._num_lent < MAX_LOANS:
@@ -306,8 +308,8 @@ class ThreadPool:
             target=self._live, name=f"{self.name}-{self._threads_made}", daemon=True
         )
         self._threads_made += 1
-        # Start it before it is registered: stop() would wait forever for a thread that cannot
-        # start.
+        # Start the thread before it is registered: stop() would wait forever for a thread that
+        # cannot start.
         thread.start()
         self._threads.add(thread)
 
@@ -447,7 +449,8 @@ def _run(work: Work) -> None:
     try:
         work.function(work.argument)
     except BaseException:
-        # Including SystemExit: a thread that ended by it would keep its slot, or the lead, forever.
+        # SystemExit is caught too: if it ended the thread, the thread's slot, or the lead, would
+        # never be free again.
         _logger.exception(
             "a task of the thread pool raised an error, which should have been set on a Future"
         )

@@ -2,7 +2,8 @@
 
 # Note [Errors that nobody reads]
 # A failed call whose Future is dropped unread would fail silently. So a Future that completes with
-# an error also holds an Unread. When this is dropped, it logs the error, unless the error was read.
+# an error also holds an Unread. When the Unread is dropped, it logs the error, unless the error was
+# read.
 # A Future with a value has neither a finalizer nor an Unread. The thread that drops the
 # Future writes the log line, whatever locks it holds, as in asyncio. This is as safe as any other
 # log line of that thread. Nothing is logged while the interpreter exits, because all remaining
@@ -25,8 +26,8 @@ _MOST_NAMED = 8
 
 
 def _escape_trace(record: logging.LogRecord) -> bool:
-    """Format the traceback with escapes, before a handler does: its text may be another
-    worker's.
+    """Format the traceback with escapes before a handler formats it, because its text may come from
+    another worker.
     """
     if record.exc_info:
         trace = "".join(traceback.format_exception(record.exc_info[1]))
@@ -48,8 +49,8 @@ class Unread:
     def __init__(self, error: BaseException, what: str) -> None:
         self.error: BaseException | None = error
         self.what = what
-        # The group that logs this error together with others, and the index in it; None if it is
-        # logged alone.
+        # The group that logs this error together with others, and the entry of this error in the
+        # group; None if the error is logged alone.
         self._together: UnreadTogether | None = None
         self._entry: _Entry | None = None
 
@@ -82,7 +83,7 @@ class Unread:
 
 
 class _Entry:
-    """One error of a group; None after it was read."""
+    """One error of a group; `error` is None after it was read."""
 
     __slots__ = ("error", "what")
 

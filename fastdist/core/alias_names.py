@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Modules that have two names in PyTorch, and modules of PyTorch whose contents are elsewhere here.
+# Modules that have two names in PyTorch, and modules whose contents fastdist has elsewhere.
 ALIASES: Final = {
     **dict.fromkeys(
         (f"backends.{name}" for name in ("cusparselt", "kleidiai", "miopen", "nnpack", "xnnpack")),

@@ -11,7 +11,7 @@ _always = False
 
 
 def warn_caller(text: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
-    """Warn at the innermost frame outside of fastdist; if `once` is true, once per process."""
+    """Warn at the innermost frame outside of fastdist; with `once`, once per text and process."""
     if once:
         if text in _told and not _always:
             return

@@ -34,8 +34,8 @@ def walk_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] 
 
 
 def _walked(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    # In C order an axis of length 1 has the same stride as the axis before it, so it is sorted
-    # behind.
+    # In C order an axis of length 1 has the same stride as the axis before it. The second key sorts
+    # it behind that axis.
     return tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], shape[axis] == 1)))
 
 

@@ -28,9 +28,9 @@ class Device:
 
     Raises  DeviceError for an unknown type or a bad index
     Note    PyTorch's other types (`mps`, `xpu` ...) can be named and compared; `parse` refuses them
-    Note    `Device("cpu:0")` is a separate name, as in PyTorch. Tensors made with it are on `cpu`
-            (see `parse`), and those made with `meta:0` are on `meta`. `Device("cuda")` is the GPU
-            that this thread uses, at first `cuda:0`
+    Note    `Device("cpu:0")` is not equal to `Device("cpu")`, as in PyTorch. Tensors made with
+            `cpu:0` are on `cpu` (see `parse`), and tensors made with `meta:0` are on `meta`.
+            `Device("cuda")` is the GPU that this thread uses, at first `cuda:0`
 
     Args:
         type: "cpu", "cuda" or "sim", optionally with an index, as in "cuda:0"; or a Device.
@@ -77,8 +77,8 @@ class Device:
         if device is None:
             device = object.__new__(cls)
             device.type, device.index = key
-            # setdefault: two threads may arrive here together, and both must return the same
-            # object.
+            # setdefault, because two threads may create the device at the same time, and both must
+            # return the same object.
             device = cls._interned.setdefault(key, device)
         return device
 
@@ -148,7 +148,7 @@ class _Choices(threading.local):
 
 
 class _Chosen:
-    """The number of default devices set in all threads. While it is 0, calls skip the look-up."""
+    """The number of default devices set in all threads. While it is 0, calls need no look-up."""
 
     __slots__ = ("count",)
 

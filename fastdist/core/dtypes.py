@@ -10,8 +10,8 @@ from .errors import DTypeError
 from .moved_modules import earlier_names
 from .short_repr import short_repr
 
-# The categories of type promotion, lowest first. An operand of a higher category determines the
-# category of the result, even if it is a number.
+# The categories of type promotion, lowest first. The operand of the highest category determines the
+# category of the result, even if this operand is a Python number.
 BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
 _CATEGORIES: Final = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "c": COMPLEX}
 
@@ -142,9 +142,10 @@ float8_e8m0fnu: Final = BorrowedDType("float8_e8m0fnu", 1, 19, 6, is_float8=True
 float8_e8m0fnu.is_signed = False
 complex32: Final = BorrowedDType("complex32", 4, 20, 6, is_float8=True, category=COMPLEX)
 float16.computes_in = bfloat16.computes_in = float32
-# NumPy's half types -> the NumPy dtypes in which kernels compute.
+# NumPy dtype of a half type -> the NumPy dtype in which kernels compute. bfloat16 is added when it
+# is first used.
 WIDE: Final[dict[Any, Any]] = {float16.numpy: float32.numpy}
-# NumPy's float8 types; each is added when it is first used.
+# NumPy dtype of a float8 type -> its DType; each type is added when it is first used.
 FLOAT8: Final[dict[Any, DType]] = {}
 
 
@@ -181,7 +182,7 @@ _borrowed: Final[dict[DType, Any]] = {}
 
 
 def _borrow(dtype: DType) -> Any:
-    import ml_dtypes  # here, because it takes a sixth of the time that `import fastdist` takes
+    import ml_dtypes  # not at the top: this takes a sixth of the time of `import fastdist`
 
     lent = getattr(ml_dtypes, dtype.name, None)
     if lent is None:
@@ -190,7 +191,7 @@ def _borrow(dtype: DType) -> Any:
             "upgrade it, or compute in complex64"
         )
     found = np.dtype(lent)
-    # Stored last, because other threads read it without a lock.
+    # `_borrowed` is changed last, because other threads read it without a lock.
     if dtype.is_float8:
         FLOAT8[found] = dtype
     else:
@@ -296,7 +297,7 @@ def promote(a: DType, b: DType) -> DType:
     """Return the dtype to which a and b promote, as torch.promote_types does.
 
     Raises  RuntimeError for a float8 type with any other dtype, and for uint16, uint32 or uint64
-            with one that is not floating
+            with another dtype that is not floating point
     """
     if a is b:
         return a
@@ -313,7 +314,8 @@ def promote(a: DType, b: DType) -> DType:
             f"{WORDS[a]} and {WORDS[b]}: cast one of them"
         )
     low, high = (a, b) if a.rank <= b.rank else (b, a)
-    # Exceptions to the order of dtypes: int8 cannot hold uint8, and bfloat16 cannot hold float16.
+    # Exceptions to the order of dtypes: int8 cannot represent uint8, bfloat16 cannot represent
+    # float16, and complex64 cannot represent float64.
     if low is uint8 and high is int8:
         return int16
     if low is float16 and high is bfloat16:

@@ -35,8 +35,8 @@ class FastdistError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # tblib, which Dask loads, changes how exceptions are pickled. For a class with its own
-        # __init__ it calls __new__ of the first base, which fails if another base is an OSError. A
-        # class with its own __reduce__ is called with its arguments instead.
+        # __init__, tblib calls __new__ of the first base; this fails if another base is an OSError.
+        # For a class with its own __reduce__, it calls the class with the exception's arguments.
         reduced: Any = super().__reduce__()
         return tuple(reduced)
 
@@ -93,8 +93,8 @@ class OutOfMemoryError(DeviceError, MemoryError):
 
 
 def out_of_memory(error: MemoryError) -> OutOfMemoryError:
-    """Return error as an OutOfMemoryError, because PyTorch programs catch a RuntimeError when
-    memory for an array is exhausted.
+    """Return `error` as an OutOfMemoryError, which is a RuntimeError: PyTorch programs catch this
+    type when the memory is exhausted.
     """
     if isinstance(error, OutOfMemoryError):
         return error
@@ -185,8 +185,8 @@ class StoreError(FastdistError, DistStoreError):
 class StoreTimeoutError(StoreError, TimeoutError):
     """A key did not appear in the store in time.
 
-    `missing` lists the keys, or the ranks that did not join; it is empty if the store itself is
-    missing.
+    `missing` lists the missing keys, or the ranks that did not join. It is empty if the store
+    itself is missing.
     """
 
     def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
@@ -197,7 +197,7 @@ class StoreTimeoutError(StoreError, TimeoutError):
 class StoreLostError(StoreError, DistNetworkError, ConnectionError):
     """The store is unreachable: its host ended, froze or lost its connection.
 
-    `missing` lists the ranks that are known not to have joined by then.
+    `missing` lists the ranks that are known not to have joined before the store was lost.
     """
 
     def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
@@ -235,7 +235,7 @@ class RpcTimeoutError(RpcError, TimeoutError):
 class WorkerLostError(RpcError, ConnectionError):
     """The worker that was called ended, froze or lost its connection.
 
-    `may_have_run` is True if the call may have run there before the worker was lost.
+    `may_have_run` is True if the worker may have run the call before it was lost.
     """
 
     def __init__(self, message: str, *, may_have_run: bool = True) -> None:
@@ -290,7 +290,7 @@ class AuthenticationError(RpcError, PermissionError):
 
 
 class RemoteError(RpcError):
-    """The callee raised an exception whose own type cannot be raised here."""
+    """The callee raised an exception whose type cannot be raised in the caller's process."""
 
 
 class MessageError(RpcError, ValueError):

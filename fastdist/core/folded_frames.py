@@ -1,8 +1,8 @@
 """Tracebacks without the frames of fastdist between a user's call and the error.
 
 When an op rejects an argument, the traceback has a dozen frames of fastdist below the user's line.
-Public functions remove them, as in JAX. `FASTDIST_TRACEBACKS=full` and
-`fastdist.utils.fold_tracebacks(False)` keep them.
+Public functions remove these frames, as JAX does. To keep them, set `FASTDIST_TRACEBACKS=full` or
+call `fastdist.utils.fold_tracebacks(False)`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from .caller_warning import is_ours
 F = TypeVar("F", bound=Callable[..., Any])
 
 SWITCH = "FASTDIST_TRACEBACKS"
-# The beginnings of our files' names; the code of generated public functions has `<fastdist add>`.
+# The file names of fastdist's code begin with one of these. The file name of a generated public
+# function is, for instance, `<fastdist add>`.
 OUR_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 OUR_FILES = (OUR_FOLDER, "<fastdist ")
 # The programs of the demo. Their frames are shown, like those of a user's program.
@@ -51,10 +52,11 @@ def fold_tracebacks(enabled: bool = True) -> bool:
 
 
 def fold(error: BaseException) -> None:
-    """Remove our frames from the tracebacks of an error and its causes, in a function that a user
-    called. Do nothing in a function that was called by another function of ours.
+    """Remove fastdist's frames from the tracebacks of an error and its causes, if the calling
+    function was called by a user's code. Do nothing if it was called by fastdist's code.
 
-    Note    a bare `raise` must follow the call, so that the caller's frame is left out as well
+    Note    a bare `raise` must follow the call of `fold`, so that the frame of the calling function
+            is left out as well
     """
     if not _State.folds or not _is_called_by_user(sys._getframe(1)):
         return
@@ -87,10 +89,10 @@ def was_folded(error: BaseException) -> bool:
 
 
 def traceback_text(error: BaseException) -> str:
-    """Return an error's traceback as text for another worker, without our frames.
+    """Return an error's traceback as text for another worker, without fastdist's frames.
 
-    If an error has only our frames and no cause, return one line that says how to see them: the
-    caller has the error's message already.
+    If an error has only fastdist's frames and no cause, return one line that says how to see them;
+    the other worker already has the error's message.
     """
     shown = traceback.TracebackException.from_exception(error)
     if _State.folds:
@@ -103,7 +105,7 @@ def traceback_text(error: BaseException) -> str:
 
 
 def _leave_out_ours(shown: traceback.TracebackException) -> None:
-    """Remove our frames from an error, from its causes and from the errors of a group."""
+    """Remove fastdist's frames from an error, its causes, and the errors of an exception group."""
     left = [shown]
     while left:
         one = left.pop()
@@ -117,7 +119,7 @@ def _is_ours(file: str) -> bool:
 
 
 def folds(function: F) -> F:
-    """Return a wrapper of function that removes our frames from the tracebacks of its errors."""
+    """Return a wrapper of `function` that removes fastdist's frames from tracebacks of errors."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -131,7 +133,7 @@ def folds(function: F) -> F:
 
 
 def _is_called_by_user(frame: FrameType) -> bool:
-    # A generated public function, whose frame has no module name, is between the user and the op.
+    # The frame of a generated public function, between the user and the op, has no module name.
     caller = frame.f_back
     while caller is not None and caller.f_globals.get("__name__") is None:
         caller = caller.f_back

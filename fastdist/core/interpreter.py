@@ -24,8 +24,9 @@ Interpreters: TypeAlias = "tuple[Interpreter, ...]"
 class Interpreter:
     """An object that observes calls, or replaces them.
 
-    `order` is its position among the interpreters. If `sees_plain` is true, it gets each call of an
-    op on plain tensors. If `needs_general_path` is true, such calls may not take the short path.
+    `order` is the position of the interpreter among all interpreters. An interpreter with
+    `sees_plain` gets each call of an op on plain tensors. While an interpreter with
+    `needs_general_path` is open, such calls must not take the short path.
     """
 
     order: ClassVar[int]
@@ -69,7 +70,7 @@ def open_interpreters() -> Interpreters:
 
 
 def interpreters_of_call(op: Any) -> Interpreters:
-    """Return the interpreters that get this call of op."""
+    """Return the interpreters that get this call of `op`."""
     resuming = of_thread.resuming
     if resuming is not None and resuming[0] is op:
         of_thread.resuming = None
@@ -78,14 +79,14 @@ def interpreters_of_call(op: Any) -> Interpreters:
 
 
 def offer_call(op: Any, args: Any, target: Any = None) -> Any:
-    """Return the result of the first interpreter that takes a call of op; NOT_TAKEN if none does,
-    so that the caller must run it.
+    """Return the result of the first interpreter that takes a call of `op`. If none takes it,
+    return NOT_TAKEN; the caller must then run the op.
     """
     return offer_to(interpreters_of_call(op), op, args, target)
 
 
 def offer_to(listed: Interpreters, op: Any, args: Any, target: Any = None) -> Any:
-    """Return the result of the first interpreter that takes a call of op, or NOT_TAKEN."""
+    """Return the result of the first interpreter that takes a call of `op`, or NOT_TAKEN."""
     for place, one in enumerate(listed, 1):
         found = one.call(op, args, target, listed[place:])
         if found is not NOT_TAKEN:
@@ -96,8 +97,8 @@ def offer_to(listed: Interpreters, op: Any, args: Any, target: Any = None) -> An
 def resumed(
     op: Any, rest: Interpreters, call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Return call(*args, **kwargs). Its first call of `op` is offered only to the interpreters
-    in `rest`.
+    """Return call(*args, **kwargs). The first call of `op` inside of `call` is offered only to the
+    interpreters in `rest`.
     """
     before, of_thread.resuming = of_thread.resuming, (op, rest)
     try:

@@ -1,7 +1,7 @@
 """Names that a module offers without loading them: objects of other modules, and names that raise.
 
-`find_late` (missing.py) reads these tables when a module lacks a name. Most programs never load
-them.
+`find_late` (missing.py) reads the tables of these names when a module lacks a name. Most programs
+never load the tables.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ _ALPHA: Final = (1 + 17**0.5) / 8
 
 
 def valid_pivots(pivots: Array) -> bool:
-    """Return whether the pivots of one matrix, counted from 1, are valid rows, and negative ones
-    come in pairs. LAPACK uses them as indices without a check.
+    """Return whether the pivots of one matrix are, up to their signs, row numbers counted from 1,
+    and negative pivots come in pairs. LAPACK uses pivots as indices and does not check them.
     """
     n, k = len(pivots), 0
     sizes = np.abs(pivots.astype(np.int64))
@@ -35,9 +35,9 @@ def valid_pivots(pivots: Array) -> bool:
 
 
 def factor(x: Array, hermitian: bool) -> tuple[Array, Array, int]:
-    """Return the LDL factors of one matrix, of which only the lower triangle is read. The results
-    are L with D on and next to its diagonal, the pivots, and the number of the first zero pivot
-    (0 if there is none).
+    """Return the LDL factors of one matrix, the pivots, and the number of the first zero pivot (0
+    if there is none). The factors are one array: L, with D on and next to L's diagonal. Only the
+    lower triangle of the matrix is read.
     """
     with np.errstate(all="ignore"):
         return _factor(np.tril(x), hermitian and np.iscomplexobj(x))
@@ -73,8 +73,8 @@ def _size(x: Array) -> Array:
 
 
 def _pivot(a: Array, k: int) -> tuple[int, int]:
-    """Return the row of the next pivot and the size of its block, 1 or 2. The row is negative if
-    there is no pivot.
+    """Return the row of the next pivot and the size of the pivot's block, 1 or 2. The row is
+    negative if there is no pivot.
     """
     first = float(_size(a[k, k]))
     column = _size(a[k + 1 :, k])
@@ -93,7 +93,7 @@ def _pivot(a: Array, k: int) -> tuple[int, int]:
 
 
 def _swap(a: Array, k: int, row: int, place: int, hermitian: bool) -> None:
-    """Swap two rows and columns of a, from index k on."""
+    """Swap two rows and the same two columns of `a`, from index k on."""
     a[place + 1 :, [row, place]] = a[place + 1 :, [place, row]]
     below, beside = a[row + 1 : place, row].copy(), a[place, row + 1 : place].copy()
     if hermitian:
@@ -118,7 +118,7 @@ def _eliminate(a: Array, k: int, step: int, hermitian: bool) -> None:
 
 
 def _block(d: Array, hermitian: bool) -> Array:
-    """Return a whole block of D, given its lower triangle d."""
+    """Return a block of D with both triangles, given the block's lower triangle `d`."""
     if len(d) == 1:
         return d
     above = d[1, 0].conj() if hermitian else d[1, 0]
@@ -131,7 +131,7 @@ def _times_inverse(x: Array, d: Array, hermitian: bool) -> Array:
 
 
 def solve(factors: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
-    """Return the solution of a @ x = b from the result of `factor` for a; NaN for a zero pivot."""
+    """Return the solution x of a @ x = b, given the results of factor(a); NaN for a zero pivot."""
     if not valid_pivots(pivots):
         return np.full_like(b, np.nan)
     with np.errstate(all="ignore"):

@@ -39,9 +39,9 @@ def ends_and_step(start: Any, end: Any, steps: int) -> tuple[Any, Any, Any]:
 
 
 def _step_of_wide(start: Any, end: Any, gaps: Any) -> Any:
-    """Return the step where end - start overflows the dtype."""
+    """Return the difference between neighbours if end - start overflows the dtype."""
     step = end / gaps - start / gaps
     if step.dtype.kind == "c" or np.isfinite(step):
         return step
-    # There is only one gap: the step is not used, because both numbers are ends.
+    # This overflows only if there is one gap. The step is then not used: both numbers are ends.
     return np.copysign(np.finfo(step.dtype).max, step)

@@ -10,8 +10,8 @@ from .short_repr import short_repr
 
 
 class MemoryFormat:
-    """An order of axes in memory. `axes` maps the number of axes to their order, slowest first; it
-    is None for formats that apply to any number of axes.
+    """An order of axes in memory. `axes` has the axes in this order, slowest first. It is None for
+    formats that apply to any number of axes.
     """
 
     __slots__ = ("axes", "name")

@@ -20,7 +20,7 @@ from .refusing import refusing as refusing
 _PACKAGE = __name__.partition(".")[0]
 # An error lists at most this many names; if there are more, it refers to `dir`.
 _LISTED = 60
-# Names to use instead of a missing name, where the spelling alone would not suggest them.
+# Full missing name -> the hint for it: what to use instead, or why there is no substitute.
 _INSTEAD: dict[str, str] = {}
 
 
@@ -84,8 +84,8 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
 
 
 def missing_module(asked: str, own: str, rooms: Iterable[str]) -> ModuleNotFoundError:
-    """Return the error for a missing module that was imported as `asked`; its name here is `own`.
-    `rooms` lists the modules of the top-level package.
+    """Return the error for a missing module that was imported as `asked`. `own` would be its full
+    name in fastdist. `rooms` lists the modules of the top-level package.
     """
     parent, _, name = own.rpartition(".")
     found = sys.modules.get(parent)
@@ -149,7 +149,7 @@ def _offered(module: ModuleType) -> list[str]:
     names: list[str] | None = getattr(module, "__all__", None)
     if names is None:
         names = dir(module)
-        if "__dir__" not in vars(module):  # which lists public names alone
+        if "__dir__" not in vars(module):  # a `__dir__` lists public names only
             names = [name for name in names if _is_function(vars(module).get(name))]
     return sorted(name for name in names if not name.startswith("_"))
 
@@ -173,8 +173,8 @@ _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
 
 def explain_missing(*modules: str) -> None:
-    """Raise explained errors for missing names of modules, and let `dir` show only public names.
-    The modules must have no names that load on first access.
+    """Make an access to a missing name of the modules raise an error with an explanation, and let
+    `dir` show only public names. The modules must have no names that load on first access.
     """
     for module in modules:
         vars(sys.modules[module])["__getattr__"] = functools.partial(find_late, module)
@@ -182,14 +182,14 @@ def explain_missing(*modules: str) -> None:
 
 
 def show_public(*modules: str) -> None:
-    """Let `dir`, and so tab completion, show only the public names of modules."""
+    """Let `dir` show only the public names of modules, for tab completion."""
     for module in modules:
         vars(sys.modules[module])["__dir__"] = functools.partial(public_names, module)
 
 
 def public_names(module: str, also: Iterable[str] = ()) -> list[str]:
-    """Return the names of a module's `__all__`, or without one the names that fastdist defines,
-    plus those in `also`, without private names.
+    """Return the public names of a module and those in `also`. The names of the module are those in
+    `__all__`; without `__all__`, the names of objects that fastdist defines.
     """
     names = vars(sys.modules[module])
     listed = names.get("__all__")
@@ -222,7 +222,7 @@ def _load(module: str, places: Mapping[str, str], name: str) -> Any:
         return importlib.import_module(f"{module}.{name}")
     home = importlib.import_module(f".{places[name]}", module)
     found = getattr(home, name)
-    if name in vars(home):  # otherwise the result would depend on installed packages
+    if name in vars(home):  # cache no other names: they may depend on installed packages
         vars(sys.modules[module])[name] = found
     return found
 

@@ -46,9 +46,7 @@ class SameModule:
         self._module = module
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let importlib create an empty module, so that the spec of the real one stays
-        unchanged.
-        """
+        """Let importlib create an empty module, so that the real module's spec stays unchanged."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Replace the empty module in sys.modules with the real one."""
@@ -62,9 +60,7 @@ class SameModule:
 
 
 class AliasFinder:
-    """Finds the names that were passed to `alias_modules`, and leaves all others to other
-    finders.
-    """
+    """Finds the names that were passed to `alias_modules`. Other finders handle all other names."""
 
     @staticmethod
     def find_spec(

@@ -1,13 +1,13 @@
 """Names and modules of earlier versions that pickles and saved files still refer to.
 
-A pickle refers to a class or a function by its module and its name. When one of them moves, a row
-in this table keeps the files of earlier versions readable. Three readers use the table:
+A pickle refers to a class or a function by its module and its name. When a class or a function
+moves, a row in the table of moved_names.py keeps the files of earlier versions readable. These
+readers use the table:
 
 - `pickle`, through `MovedModuleFinder`, which Python queries after all other finders have failed;
 - `load(weights_only=True)` and RPC in strict mode. They translate a name with `current_name`, then
-  check the new name as if the file had contained it.
-
-So a row grants no access: an old name is accepted only if the new name is.
+  check the new name as if the file had contained it. So a row grants no access: an old name is
+  accepted only if the new name is accepted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def current_name(module: str, name: str) -> tuple[str, str]:
         name: The name inside the module, such as "Kind" or "Kind.method".
 
     Returns:
-        Both arguments unchanged, unless the table has a row for them.
+        The current module and name. If the table has no row for them, both are unchanged.
     """
     first, dot, rest = name.partition(".")
     modules, names = _table()
@@ -95,17 +95,17 @@ class _MovedModuleLoader:
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Make the module look up each name in its current place."""
+        """Make the module look up each name in the module to which the name has moved."""
         names: Any = module
         names.__getattr__ = earlier_names(module.__name__)
 
 
 def earlier_names(module: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module from which names have moved, by the rows of
+    """Return a `__getattr__` for a module from which names have moved. It uses the table of
     moved_names.py.
 
-    The finder sets it for a module that no longer exists. A module that still exists, but has lost
-    a name, needs the line `__getattr__ = earlier_names(__name__)`.
+    MovedModuleFinder gives this function to modules that no longer exist. A module that still
+    exists, but has lost a name, needs the line `__getattr__ = earlier_names(__name__)`.
     """
     return functools.partial(_find, module)
 
@@ -113,7 +113,7 @@ def earlier_names(module: str) -> Callable[[str], Any]:
 def _find(module: str, name: str) -> Any:
     """Return the object that a module of an earlier version had under a name.
 
-    Raises  AttributeError if the table has no row for it
+    Raises  AttributeError if the table has no row for the name
     """
     # Python looks up names such as __path__; they need no look-up in the table.
     home, own = (module, name) if name.startswith("__") else current_name(module, name)
@@ -130,12 +130,12 @@ def _modules() -> frozenset[str]:
 
 @functools.cache
 def _packages() -> frozenset[str]:
-    """Return the packages that contained the modules of the table; some of them no longer exist."""
+    """Return the packages that contained the modules of the table. Some no longer exist."""
     parts = [name.split(".") for name in _modules()]
     return frozenset(".".join(one[:end]) for one in parts for end in range(2, len(one)))
 
 
 def find_moved_modules() -> None:
-    """Add the finder behind all others, unless it is there already."""
+    """Add the finder after all other finders, unless it is already installed."""
     if not any(getattr(one, "__name__", "") == "MovedModuleFinder" for one in sys.meta_path):
         sys.meta_path.append(MovedModuleFinder)

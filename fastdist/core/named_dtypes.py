@@ -37,7 +37,7 @@ _ROWS: Final = {
     **{f"int{n}": (f"Int{n}", 1, _PACKED) for n in range(1, 8)},
     "float4_e2m1fn_x2": ("Float4_e2m1fn_x2", 1, _FLOAT4),
 }
-# Only dtypes that tensors can have get a wire code.
+# The `code` of a named dtype: only dtypes that tensors can have get a wire code.
 _NO_CODE: Final = -1
 
 
@@ -83,7 +83,7 @@ class NamedDType(DType):
 
 
 class NoTensorsError(DTypeError, NotImplementedError):
-    """A tensor was requested of a dtype that exists only as a name."""
+    """A tensor was requested with a dtype that exists only as a name."""
 
 
 NAMED: Final[dict[str, NamedDType]] = {name: NamedDType(name) for name in _ROWS}

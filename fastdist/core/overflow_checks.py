@@ -21,16 +21,16 @@ def require_countable(count: float) -> None:
 
 
 def count_up(start: int, end: int, dtype: Any = np.int64) -> Array:
-    """Return np.arange(start, end), but raise where NumPy would return an empty array: for about
-    2**63 - 512 numbers or more.
+    """Return np.arange(start, end), but raise ShapeError for too many numbers. NumPy would return
+    an empty array for about 2**63 - 512 numbers or more.
     """
     require_countable(end - start)
     return np.arange(start, end, dtype=dtype)
 
 
 def repeat_each(values: Array, times: Array) -> Array:
-    """Return np.repeat(values, times), but raise if the sum of times overflows, in which case NumPy
-    writes out of bounds.
+    """Return np.repeat(values, times), but raise ShapeError for too many numbers. If the sum of
+    `times` overflows, NumPy writes out of bounds.
     """
     require_countable(float(times.sum(dtype=np.float64)))
     return np.repeat(values, times)

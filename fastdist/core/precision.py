@@ -18,7 +18,7 @@ class Choice(Protocol):
 
 
 class Products:
-    """The precision of matrix products: with "highest" it is full; otherwise GPUs may use TF32.
+    """The precision of matrix products: full with "highest"; with others, GPUs may use TF32.
 
     Thread  any
     """
@@ -31,20 +31,20 @@ class Products:
         self._watchers: list[Callable[[str], None]] = []
 
     def choose(self, precision: str) -> None:
-        """Set one of PRECISIONS, and call the watchers of devices that are in use."""
+        """Set the precision to one of PRECISIONS, and call all watchers with it."""
         with self._lock:
             self.precision, self.tf32 = precision, precision != "highest"
             for watcher in self._watchers:
                 watcher(precision)
 
     def watch(self, watcher: Callable[[str], None]) -> None:
-        """Call watcher with the precision now and after each change."""
+        """Call `watcher` with the precision, now and after each change."""
         with self._lock:
             self._watchers.append(watcher)
             watcher(self.precision)
 
     def forget(self, watcher: Callable[[str], None]) -> None:
-        """Unregister watcher, if it was registered."""
+        """Unregister `watcher`, if it was registered."""
         with self._lock:
             if watcher in self._watchers:
                 self._watchers.remove(watcher)

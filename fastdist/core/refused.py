@@ -39,10 +39,10 @@ def refused_in(module: str) -> dict[str, Any]:
 
 
 def offer_refused(names: dict[str, Any]) -> None:
-    """Add the rows of the table to a module, and its submodules on first use.
+    """Add the refused names in the tables to a module. Its submodules are added on first use.
 
     Args:
-        names: The module's globals. If they contain `__all__`, the public names are added to it.
+        names: The module's globals. The public refused names are added to `__all__`.
     """
     module = names["__name__"]
     refused = refused_in(module)

@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 class RefusedModuleFinder:
-    """Finds the modules of refused.py. It loads that file when all other finders have failed."""
+    """Finds the modules of refused.py. It imports refused.py when all other finders have failed."""
 
     @staticmethod
     def find_spec(
@@ -24,6 +24,6 @@ class RefusedModuleFinder:
 
 
 def find_refused_modules() -> None:
-    """Add the finder behind all others, unless it is there already."""
+    """Add the finder after all other finders, unless it is already installed."""
     if not any(getattr(one, "__name__", "") == "RefusedModuleFinder" for one in sys.meta_path):
         sys.meta_path.append(RefusedModuleFinder)

@@ -27,10 +27,10 @@ def refusing_class(module: str, name: str, words: str, methods: str = "") -> typ
     """Return a class that can be imported, subclassed and used in isinstance, but not instantiated.
 
     Args:
-        module: The absolute name of the module that exports it.
+        module: The absolute name of the module that exports the class.
         name: The class's name.
-        words: Why it cannot be instantiated and what to do instead.
-        methods: Names of its static and class methods, which raise as well.
+        words: Why the class cannot be instantiated, and what to do instead.
+        methods: Names of the class's static and class methods, which raise an error when called.
     """
 
     def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:

@@ -14,13 +14,14 @@ _GENERATED: Final = "<fastdist "
 _NODE: Final = "<fastdist Node of "
 _DERIVATIVE: Final = "<fastdist derivative "
 _GRADIENT: Final = "the gradient of "
-# Composites and factories have no generated function. Frames of these modules hold them in the
-# variable `function`.
+# The modules that call composites and factories, which have no generated function. In a frame of
+# these modules, the variable `function` is the composite or the factory.
 _CALLS: Final = ("fastdist.dispatch.composite", "fastdist.interpreters.torch_function")
 
 
-# For an op that is a part of other ops: a function that returns the name of the op that users call.
-# Its argument is the dict of local variables of the function that computes the part's gradient.
+# Name of an op that is only a part of other ops -> a function that returns the name of the op that
+# the user called. The argument is the dict of the local variables of the function that computes the
+# gradient of the part.
 PARTS: Final[dict[str, Callable[[Mapping[str, object]], str]]] = {}
 
 
@@ -50,7 +51,7 @@ def _op_of(frame: FrameType) -> str:
         name = code.co_filename.removeprefix(_NODE).rstrip(">").partition(" ")[0]
         return f"{_GRADIENT}{name}"
     if code.co_filename.startswith(_DERIVATIVE):
-        return ""  # the frame of its op is farther out on the stack
+        return ""  # the frame of the op is farther out on the stack
     if code.co_filename.startswith(_GENERATED):
         return code.co_name
     if code.co_name == "call" and frame.f_globals.get("__name__") in _CALLS:

@@ -31,7 +31,7 @@ def reads_by_index(kind: type) -> bool:
 
 
 def as_lists(data: Any) -> Any:
-    """Return data with each sequence of a user's class replaced by a list of `len` items.
+    """Return `data` with each sequence of a user's class replaced by a list of `len` items.
 
     Raises  ValueError for data nested deeper than an array has axes, MemoryError for more numbers
             than fit into memory
@@ -68,8 +68,8 @@ def _as_lists(data: Any, depth: int, known: dict[int, Any]) -> Any:
 def require_memory(data: Any) -> None:
     """Raise OutOfMemoryError if nested lists have more numbers than fit into memory.
 
-    Lists that share sublists may: 45 levels of two items each have 2**45 numbers. NumPy would visit
-    each number before it allocates.
+    This happens if lists share sublists: 45 levels with two items each have 2**45 numbers. NumPy
+    would visit each number before it allocates memory.
     """
     count, level = 1, data
     while type(level) in (list, tuple) and level:

@@ -1,4 +1,4 @@
-"""A context manager that changes settings of a module and restores them at its end."""
+"""A context manager that changes settings of a module and restores them on exit."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _held(value: Any) -> Iterable[Any] | None:
     if isinstance(value, dict):
         return (one for item in dict.items(value) for one in item)
     for kind in _BRACKETS:
-        # Calls the built-in class's `__iter__`: a user's subclass may iterate without end.
+        # The built-in class's `__iter__` is called, because that of a subclass may never end.
         if isinstance(value, kind):
             held: Iterable[Any] = kind.__iter__(value)
             return held

@@ -1,15 +1,15 @@
 """fastdist's classes under PyTorch's names, for processes in which `import torch` is fastdist.
 
-Third-party packages search for "torch" in `type(x).__module__`, in the text of a class and in its
-`repr`. So `fill_torch` renames the classes of torch_class_names.py, now or when their module is
-imported.
+Third-party packages search for "torch" in `type(x).__module__`, in the text of a class, and in the
+`repr` of its instances. So `fill_torch` renames the classes of torch_class_names.py, now or when
+their module is imported.
 
-Note [Names in pickles] A pickle refers to a class by `__module__` and `__qualname__`, and a process
-without as-torch has no module `torch` to find it in. So `__module__` is a string that reads as
-PyTorch's name but pickles as fastdist's: from protocol 4 on, pickle writes it as a value. Classes
-with another name in PyTorch, such as `device` for Device, have a row in moved_names.py. Files of
-`save` and bodies of RPC messages refer to classes by `own_name`. Pickle protocols 2 and 3 write
-PyTorch's names.
+Note [Names in pickles] A pickle refers to a class by `__module__` and `__qualname__`, but a process
+without as-torch has no module `torch`. So `__module__` is a `TorchName`, a string that reads as
+PyTorch's name but pickles as fastdist's. This works from pickle protocol 4 on, which writes
+`__module__` as a value; protocols 2 and 3 write PyTorch's names. Classes with another name in
+PyTorch, such as `device` for Device, have a row in moved_names.py. Files of `save` and bodies of
+RPC messages refer to classes by `own_name`.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def show_torch_names() -> None:
 
 
 def rename_classes(module: ModuleType) -> None:
-    """Give the classes that a module defines PyTorch's names, and their instances
-    PyTorch's reprs.
+    """Rename the classes that a module defines to PyTorch's names, and make the reprs of their
+    instances the same as in PyTorch.
     """
     for name, (home, shown) in _rows()[module.__name__].items():
         kind = vars(module).get(name)
@@ -113,9 +113,9 @@ def _rename(kind: type, module: str, name: str) -> None:
 
 
 def _resolve_annotations(kind: type, names: dict[str, Any]) -> None:
-    """Replace annotations that are strings by the objects they refer to: for a subclass,
-    `typing.get_type_hints` would look them up in the module that the class shows. Names that exist
-    only for type checkers become Any.
+    """Replace annotations that are strings by the objects to which they refer. Otherwise
+    `typing.get_type_hints` of a subclass would look up the strings in the module that the new
+    `__module__` names. Names that exist only for type checkers become Any.
     """
     annotations: dict[str, Any] = vars(kind).get("__annotations__", {})
     for name, text in annotations.items():

@@ -15,11 +15,11 @@ from .interpreter import Interpreter, list_open, of_thread, without
 # OfferedMethods precedes Tensor in its method resolution order. OfferedMethods has all methods,
 # operators and properties of Tensor (tensor/subclasses.py). A function calls the override at a
 # point where it checks for subclasses anyway. An op checks on the general path
-# (interpreters/torch_function.py); its short path passes such operands to that path. A composite
-# checks classes that it has not seen before, and never caches classes with an override
-# (dispatch/composite.py). A handwritten function checks on its slow path. A mode
-# (overrides.TorchFunctionMode) comes before the arguments, and applies to plain Tensors as well.
-# While a mode is open, `modes.tracers` is not 0, so every call takes its slow path and finds it.
+# (interpreters/torch_function.py); its short path passes such operands to the general path. A
+# composite checks classes that it has not seen before, and never caches classes with an override
+# (dispatch/composite.py). A handwritten function checks on its slow path. An open mode
+# (overrides.TorchFunctionMode) is called before the overrides of the arguments, and for plain
+# Tensors as well: while a mode is open, `modes.tracers` is not 0, so no call takes its short path.
 
 
 class _ThreadState(threading.local):
@@ -36,8 +36,8 @@ class _FunctionModes(Interpreter):
     order = 0
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Offer a composite to the open mode. Ops are offered elsewhere, as the function or
-        operator that users call.
+        """Offer a composite to the open mode. `offer_op` and `operator_of` offer ops, under the
+        function or operator that users call.
         """
         return offer(op.offered, *args) if op.kind == "composite" else NOT_TAKEN
 
@@ -54,12 +54,12 @@ def set_function_modes(open_modes: tuple[Any, ...]) -> None:
         list_open(function_modes, False)
 
 
-# Classes that are not checked for an override: common argument types, and Tensor, whose own
-# __torch_function__ serves its subclasses.
+# Classes that are not checked for an override: common argument types, and Tensor (added in
+# tensor/subclasses.py), whose own `__torch_function__` is only for its subclasses.
 NEVER_ASKED: Final[set[type]] = {int, float, bool, str, type(None), slice, type(Ellipsis)}
 
 
-# Public modules whose functions keep their module's name; all others are named after `fastdist`.
+# Modules whose names `full_name` shows; it names functions of other modules `fastdist.NAME`.
 _SHOWN = frozenset({"fft", "linalg", "nn.functional", "special"})
 
 
@@ -76,7 +76,7 @@ class DisableTorchFunctionSubclass:
 def _call_as_it_is(
     func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
 ) -> Any:
-    """Call func. A class that has this function as its `__torch_function__` overrides nothing."""
+    """Call `func`; a class with this function as its `__torch_function__` overrides nothing."""
     with DisableTorchFunctionSubclass():
         return func(*args, **({} if kwargs is None else kwargs))
 
@@ -128,10 +128,10 @@ def values_of(args: Iterable[Any]) -> list[Any]:
 
 
 def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call this thread's mode and the overrides of arguments; return the first result other than
-    NotImplemented, or NOT_TAKEN if there is neither a mode nor an override.
+    """Call this thread's innermost mode, then the overrides of the arguments. Return the first
+    result other than NotImplemented, or NOT_TAKEN if there is neither a mode nor an override.
 
-    Raises  TypeError if all of them return NotImplemented
+    Raises  TypeError if the mode and all overrides return NotImplemented
     """
     if not thread.modes and NEVER_ASKED.issuperset(map(type, (*args, *kwargs.values()))):
         return NOT_TAKEN
@@ -149,13 +149,13 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call only this thread's mode: overrides of the arguments, if any, are called later."""
+    """Call `offer` if a mode is open in this thread; otherwise return NOT_TAKEN."""
     return offer(function, args, kwargs) if thread.modes else NOT_TAKEN
 
 
 def offer_operator(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Do as `offer` does, but return NotImplemented if all overrides return it: Python then tries
-    the other operand.
+    """Do as `offer` does, but return NotImplemented where `offer` raises TypeError: Python then
+    tries the operator of the other operand.
     """
     values = () if thread.disabled else values_of((*args, *kwargs.values()))
     asked = overloaded(values)
@@ -171,9 +171,9 @@ def ask(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return the first result other than NotImplemented, from this thread's mode or from the
-    overrides of the values `asked`. A mode is closed while it runs, so its own calls go to the next
-    outer mode.
+    """Call this thread's innermost mode, then the overrides of the values `asked`. Return the first
+    result other than NotImplemented. The mode is closed while its override runs, so the override's
+    own calls go to the next outer mode.
     """
     open_modes = thread.modes
     if open_modes:
@@ -202,7 +202,7 @@ def ask(
 
 
 def full_name(function: Any) -> str:
-    """Return a function's name, prefixed by the public module that has it."""
+    """Return a function's name, prefixed by the public module in which users find the function."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, property) and owner.fget is not None:
         return f"fastdist.Tensor.{owner.fget.__name__.strip('_')}.{function.__name__}"

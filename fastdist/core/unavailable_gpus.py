@@ -1,8 +1,9 @@
-"""Functions for devices that fastdist has no kernels for; `mps`, `mtia` and `xpu` use them.
+"""Functions of the modules `mps`, `mtia` and `xpu`: fastdist has no kernels for these devices.
 
 `__all__` lists the names that both `mtia` and `xpu` export.
 
-Queries return the values of a machine without such a device; functions that need a device raise.
+Queries return the values of a machine without such a device. Functions that need a device raise
+DeviceError.
 """
 
 from __future__ import annotations
@@ -110,11 +111,11 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def raise_without_device(names: dict[str, Any], kind: str, raising: str) -> None:
-    """Add functions that need a device of this kind to a module; they raise DeviceError when
-    called.
+    """Add functions that need a device of this kind to a module. These functions raise DeviceError
+    when they are called.
 
     Args:
-        names: The module's globals; the names of the functions are also added to its `__all__`.
+        names: The module's globals. The function names are also added to the module's `__all__`.
         kind: The device's type, such as "xpu".
         raising: The names of the functions, separated by spaces.
     """

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Culprit(NamedTuple):
-    """The innermost part that fails, and its path, such as `args[1]['x']`."""
+    """The innermost part that cannot be pickled; its path, such as `args[1]['x']`; the error."""
 
     path: str
     value: object
@@ -17,11 +17,12 @@ class Culprit(NamedTuple):
 def find_unpicklable(
     value: object, name: str, dump: Callable[[Any], object], error: Exception
 ) -> Culprit:
-    """Return the innermost part of `value` on which `dump` fails, as it does on `value` itself.
+    """Return the innermost part of `value` on which `dump` fails. `dump(value)` itself has failed
+    with `error`.
 
-    Each part is pickled separately, so value is pickled once per level: call this only to compose
-    an error message. If the value is nested too deeply, the result is value itself: the part at
-    which pickling fails then depends only on the recursion limit.
+    Each part is pickled separately, so inner data is pickled again at each level: call this only to
+    compose an error message. If pickling fails because `value` is nested too deeply, the result is
+    `value` itself, because the recursion limit alone determines at which part pickling fails.
     """
     found, levels = Culprit(name, value, error), 0
     # A value may contain itself, so each object is visited once.
@@ -35,7 +36,8 @@ def find_unpicklable(
     return found._replace(path=_shortened(found.path, levels))
 
 
-# A longer path is shown by this many characters of its beginning and of its end.
+# A path of more than three times this many characters is shortened: this many characters of its
+# beginning and of its end remain.
 _SHOWN = 60
 
 

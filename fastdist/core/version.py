@@ -1,4 +1,4 @@
-"""The versions of fastdist and of the PyTorch release whose names and signatures it has."""
+"""The versions of fastdist and of the PyTorch release whose API fastdist implements."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __version__ = "0.1.0"
 
 
 class TorchVersion(str):
-    """A version string that compares as a version with another one, a string or a tuple of numbers.
+    """A string that compares as a version with a TorchVersion, a string or a tuple of numbers.
 
-    Note    a string that is not a version is compared as text, as in PyTorch
+    Note    if either is not a valid version, both are compared as text, as in PyTorch
     """
 
     __slots__ = ()
@@ -49,7 +49,7 @@ def _keys(one: str, other: Any) -> tuple[Any, Any]:
 
 
 _VERSION = r"v?(\d+(?:\.\d+)*)(?:[._-]?(a|b|rc|dev|post)[a-z]*\.?(\d*))?(?:\+(.*))?"
-# The sort key of a release stage: candidates, then the final release (None), then post-releases.
+# The sort key of a release stage: pre-releases, then the final release (None), then post-releases.
 _STAGES = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}
 
 

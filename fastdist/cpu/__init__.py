@@ -36,7 +36,7 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Return the cached memory of freed large tensors to the system."""
+    """Return the cached memory of freed large tensors to the operating system."""
     memory.empty_cache()
 
 
@@ -50,7 +50,7 @@ def set_device(device: Any) -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """Do nothing: work on the CPU is done when its call returns."""
+    """Do nothing: a call's work on the CPU is done when the call returns."""
 
 
 explain_missing(__name__)

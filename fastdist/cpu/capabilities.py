@@ -22,7 +22,7 @@ def _flags() -> frozenset[str]:
 
 
 def get_capabilities() -> dict[str, bool | str]:
-    """Return by name which instruction sets the processor has."""
+    """Return, by name, whether the processor has each instruction set; also its architecture."""
     found: dict[str, bool | str] = {"architecture": platform.machine()}
     names = "avx avx2 avx512f avx512_bf16 avx512_vnni amx_tile amx_bf16 amx_int8 fma f16c"
     for name in names.split():

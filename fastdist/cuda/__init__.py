@@ -4,8 +4,8 @@
 `streams.py` has queues of work, `event.py` points in a queue, and `graphs.py` work that is captured
 once and launched again. `random.py` has the random generators of GPUs.
 
-Nothing here imports CuPy before it is known to be installed. So a script that only calls
-`cuda.is_available()` stays fast on a machine without it.
+This package imports CuPy only after checking that CuPy is installed. So a script that only calls
+`cuda.is_available()` stays fast on a machine without CuPy.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def init() -> None:
 
 
 def is_initialized() -> bool:
-    """Return whether there is a GPU: the first use initializes it."""
+    """Return whether there is a GPU, because the first use of a GPU initializes it."""
     return is_available()
 
 
@@ -306,8 +306,8 @@ instead(
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Evaluate attributes that change at each access. `default_generators` is a private name of
-        PyTorch that reversible layers use.
+        """Evaluate at each access the attributes whose values change. `default_generators` is a
+        private name of PyTorch that reversible layers use.
         """
         if name == "_initialized":
             return is_initialized()

@@ -1,4 +1,4 @@
-"""Events: points in a GPU's work, to query, to wait for, and to measure the time between."""
+"""Events: points in a GPU's work. A program queries them, waits for them or measures times."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..devices.gpus import device_count, index_of
 
 
 class Event:
-    """A point in the work of a device, set by `record`. The default device is the GPU, or the CPU
-    without a GPU.
+    """A point in the work of a device, set by `record`. The default device is the current GPU, or
+    the CPU on a machine without a GPU.
 
     Note    CPU work is done when a call returns, so an event of the CPU is always complete
     """
@@ -42,12 +42,12 @@ class Event:
         self.point = stream.record_event(timed=self._timed)
 
     def wait(self, stream: Any = None) -> None:
-        """Make later work of a stream start after the point."""
+        """Make later work of a stream (default: the current one) start after the point."""
         if self.point is not None:
             (self._current() if stream is None else stream).wait_event(self.point)
 
     def query(self) -> bool:
-        """Return whether the GPU has reached the point; True if it is not set."""
+        """Return whether the GPU has reached the point; True if the point is not set."""
         return self.point is None or bool(self.point.query())
 
     def synchronize(self) -> None:
@@ -56,10 +56,10 @@ class Event:
             self.point.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Return the GPU time from this point to `end_event`; waits for that event.
+        """Wait until the GPU reaches `end_event`; return the GPU time between the two events.
 
         Units   milliseconds
-        Raises  ValueError if a point is not set, or without enable_timing
+        Raises  ValueError if an event is not recorded, or was created without enable_timing
         """
         if not (self._timed and end_event._timed):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -76,7 +76,8 @@ class CudaEvent(Event):
     """An Event of a GPU: `cuda.Event(enable_timing=True)`.
 
     Raises  DeviceError without a GPU
-    Note    a waiting thread always sleeps, whatever `blocking` says: spinning would occupy a core
+    Note    `blocking` has no effect: a waiting thread always sleeps, because spinning would occupy
+            a core
     """
 
     def __init__(
@@ -97,8 +98,8 @@ class CudaEvent(Event):
 
     @classmethod
     def from_ipc_handle(cls, device: Any, handle: bytes) -> CudaEvent:
-        """Return an event of another process on the same GPU of this machine, from its ipc_handle.
-        That process records the event, and must keep it while it is used here.
+        """Return another process's event on a GPU of this machine, from its `ipc_handle()`. The
+        other process records the event, and must keep the event as long as this process uses it.
 
         Raises  KernelError for a value that is not a handle of an existing event
         """
@@ -109,7 +110,8 @@ class CudaEvent(Event):
 
     def record(self, stream: Any = None) -> None:
         """Set the point after all work that is queued on a stream (default: the current one). An
-        interprocess event keeps its CUDA event, because other processes hold its handle.
+        interprocess event records its first CUDA event again, because other processes have the
+        handle of that CUDA event.
         """
         if not self.interprocess:
             super().record(stream)
@@ -120,7 +122,7 @@ class CudaEvent(Event):
         self.point.record(stream)
 
     def ipc_handle(self) -> bytes:
-        """Return the handle for from_ipc_handle in another process of this machine.
+        """Return the handle that another process of this machine passes to `from_ipc_handle`.
 
         Raises  RuntimeError unless the event was created with interprocess=True
         """

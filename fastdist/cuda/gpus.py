@@ -51,9 +51,9 @@ def current_device() -> int:
 
 
 def set_device(device: Any) -> None:
-    """Make "cuda" mean this GPU in this thread from now on; a negative index does nothing.
+    """Make "cuda" mean this GPU in this thread from now on; do nothing for a negative index.
 
-    Raises  DeviceError without that GPU
+    Raises  DeviceError if there is no such GPU
     """
     backend: Any = backend_of("cuda")
     index = index_of(device)
@@ -63,8 +63,8 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """`with cuda.device(1):` makes a GPU current for a block, as set_device does; None or a
-    negative index does nothing.
+    """`with cuda.device(1):` makes GPU 1 current in the `with` block, as `set_device` does. None
+    and negative indices change nothing.
 
     Raises  the errors of set_device, on entry
     """
@@ -160,10 +160,10 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether there is a GPU: kernels compute bfloat16 in float32.
+    """Return whether there is a GPU: all GPUs support bfloat16, which kernels compute in float32.
 
-    With including_emulation=False, return whether it has bfloat16 matrix products in hardware:
-    compute capability 8.0 and above
+    With including_emulation=False, return whether the current GPU has bfloat16 matrix products in
+    hardware: compute capability 8.0 and above
     """
     if not device_count():
         return False
@@ -171,5 +171,5 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_tf32_supported() -> bool:
-    """Return whether the GPU has TF32 matrix products: compute capability 8.0 and above."""
+    """Return whether the current GPU has TF32 matrix products: compute capability 8.0 and above."""
     return is_bf16_supported(including_emulation=False)

@@ -1,9 +1,9 @@
 """CUDA graphs: work of a GPU that is captured once and launched again as a whole.
 
-A replay runs the captured work again on the same memory. The program copies inputs into the tensors
-that the block read, and reads results from the tensors that it made. The memory of a captured block
-comes from a separate pool, which lives as long as the graph. So nothing else uses that memory
-between two replays.
+A replay runs the captured work again on the same memory. Before a replay, the program copies new
+inputs into the tensors that the captured code read. Afterwards, it reads results from the tensors
+that the captured code made. The memory of the captured work comes from a separate pool, which lives
+as long as the graph. So nothing else uses that memory between two replays.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class CUDAGraph:
     """Work of a GPU, captured once from a stream and launched any number of times.
 
     Thread  one capture at a time in a process; any thread may replay
-    Note    capture on a side stream, as `cuda.graph` does, after a few warm-up runs, which
-            compile the kernels. Each replay draws new random numbers from the GPU's default
-            generator and from registered ones
+    Note    capture on a stream other than the default stream, as `cuda.graph` does, after a few
+            warm-up runs, which compile the kernels. Each replay draws new random numbers from the
+            GPU's default generator and from registered generators
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
@@ -45,11 +45,11 @@ class CUDAGraph:
         self._pool: Any = None
         self._stream: Any = None
         self._generators: list[Generator] = []
-        # For each generator, the random numbers that the capture draws.
+        # Each generator, with the count of random numbers that the capture draws from it.
         self._draws: list[tuple[Generator, CapturedDraws]] = []
 
     def register_generator_state(self, generator: Generator) -> None:
-        """Let the captured work draw from another generator too; it advances at each replay.
+        """Let the captured work draw from another generator too; each replay advances it.
 
         Raises  RuntimeError for a generator of another kind of device
         """
@@ -63,8 +63,8 @@ class CUDAGraph:
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Start to capture the work that is queued on the current stream, without running it.
 
-        `pool` is a graph's pool or a `graph_pool_handle()`; its memory is used again. Graphs that
-        share a pool must be replayed in the order of their capture.
+        `pool` is the result of another graph's `pool()` or of `graph_pool_handle()`. Graphs that
+        share a pool share its memory, and must be replayed in the order of their captures.
 
         Raises  RuntimeError on the default stream, while another graph is captured, or if this
                 graph has captured already
@@ -110,7 +110,8 @@ class CUDAGraph:
         if self._native is None:
             raise RuntimeError("replay: this graph has captured nothing; capture first")
         for generator, part in self._draws:
-            # See Note [Draws in a graph]. Passed by value: the GPU reads no host memory later.
+            # See Note [Draws in a graph]. The number is passed by value, so the GPU does not read
+            # host memory later, when it runs the kernel.
             for place, number in enumerate(generator.reserve(part.blocks)):
                 signed = np.array(number, np.uint64).astype(np.int64)
                 self._backend.pointwise(_NUMBER, [signed], part.place[place : place + 1])
@@ -122,7 +123,7 @@ class CUDAGraph:
         self._draws = []
 
     def pool(self) -> Any:
-        """Return a handle of this graph's pool, for another capture that uses its memory."""
+        """Return this graph's memory pool, which another capture can share."""
         return self._pool
 
 
@@ -141,7 +142,7 @@ def is_current_stream_capturing() -> bool:
 
 
 class graph:
-    """`with cuda.graph(g):` captures the block into g, on a side stream."""
+    """`with cuda.graph(g):` captures the work of the `with` block into g, on a separate stream."""
 
     def __init__(
         self,
@@ -157,7 +158,7 @@ class graph:
     def __enter__(self) -> None:
         backend: Any = backend_of("cuda")
         backend.synchronize(current_device())
-        # Free unreachable tensors now: inside the block, their memory would go to the wrong pool.
+        # Free unreachable tensors now: during the capture, their memory would go to the wrong pool.
         gc.collect()
         self.capture_stream.__enter__()
         try:
@@ -175,7 +176,7 @@ class graph:
         try:
             self.cuda_graph.capture_end()
         except DeviceError:
-            if error is None:  # else report the error that broke the capture
+            if error is None:  # otherwise the block's error, which ended the capture, is raised
                 raise
         finally:
             self.capture_stream.__exit__(kind, error, trace)
@@ -190,10 +191,10 @@ def make_graphed_callables(
 ) -> Any:
     """Return a function that replays CUDA graphs of a callable's forward and backward.
 
-    For a module, replace its forward by that function, and return the module. `sample_args` is a
-    tuple of Tensors with the shapes of all later calls. A tuple of callables takes a tuple of such
-    tuples, and returns a tuple. Each call overwrites the results and gradients of the previous one.
-    `pool` is the memory pool, as for capture_begin.
+    For a module, replace `forward` by that function, and return the module. `sample_args` is a
+    tuple of Tensors with the shapes of all later calls. For a tuple of callables, `sample_args` has
+    one such tuple per callable, and the result is a tuple of functions. Each call overwrites the
+    results and gradients of the previous call. `pool` is the memory pool, as for `capture_begin`.
 
     Raises  ValueError for a call whose tensors have other shapes or dtypes; RuntimeError for an
             input or parameter that no result depends on, unless allow_unused_input
@@ -277,7 +278,7 @@ def _graphed(
 
 
 def _stream_after(warm_up: Callable[[], None], times: int) -> Any:
-    """Run warm_up on a side stream, make the current stream wait for it, and return it."""
+    """Run `warm_up` on a new stream; make the current stream wait; return the new stream."""
     backend: Any = backend_of("cuda")
     side, here = (one(current_device()) for one in (backend.stream, backend.current_stream))
     side.wait_stream(here)

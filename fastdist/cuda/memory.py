@@ -1,4 +1,4 @@
-"""Reports how much memory of a GPU is in use, was in use at most, and is cached by the pool."""
+"""Statistics of GPU memory: how much is in use, the peak, and how much the pool caches."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def _backend() -> Any:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return the bytes of a GPU that arrays use, in blocks of the pool; 0 without a GPU."""
+    """Return the bytes of a GPU in the pool's blocks that arrays use; 0 without a GPU."""
     return 0 if not device_count() else _usage(device).bytes
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Return the most bytes of a GPU that arrays used since the last reset; 0 without a GPU."""
+    """Return the peak of `memory_allocated` since the last reset; 0 without a GPU."""
     return 0 if not device_count() else _usage(device).most_bytes
 
 
@@ -49,8 +49,8 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Return the largest pool size in bytes, as seen by calls of this module and before each
-    empty_cache; 0 without a GPU.
+    """Return the largest pool size in bytes that a query of this module or an `empty_cache` saw; 0
+    without a GPU.
     """
     memory_reserved(device)
     return _most_reserved.get(index_of(device), 0)
@@ -66,8 +66,8 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     """Return counts under PyTorch's names, such as {"allocated_bytes.all.peak": 1024}; empty
     without a GPU.
 
-    Note    CuPy's pool is not split into small and large blocks, and does not count segments: these
-            numbers are 0
+    Note    the numbers of small and large pools and of segments are 0: CuPy has one pool for all
+            sizes, and does not count segments
     """
     if not device_count():
         return {}
@@ -96,7 +96,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """Return the values of memory_stats as nested dicts, one level per part of a name."""
+    """Return the values of `memory_stats` as nested dicts, one level per dotted part of a name."""
     nested: dict[str, Any] = {}
     for name, number in memory_stats(device).items():
         *above, last = name.split(".")
@@ -126,7 +126,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Return the free bytes and all bytes of a GPU, as the driver reports them.
+    """Return the free bytes and the total bytes of a GPU, as the driver reports them.
 
     Raises  DeviceError without that GPU
     """
@@ -143,8 +143,8 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """Return cached memory to the GPUs, so that other processes can use it; without a GPU do
-    nothing.
+    """Return cached memory to the GPUs, so that other processes can use it; do nothing without a
+    GPU.
 
     Example:
         >>> torch.cuda.empty_cache()
@@ -178,7 +178,7 @@ def get_per_process_memory_fraction(device: Any = None) -> float:
 
 
 def get_allocator_backend() -> str:
-    """Return the name of the allocator: the pool is CuPy's."""
+    """Return "cupy": GPU memory comes from CuPy's memory pool."""
     return "cupy"
 
 

@@ -1,4 +1,4 @@
-"""NVTX: named ranges of the program that NVIDIA's profilers show, such as `nsys profile`.
+"""NVTX: named ranges of the program, shown by NVIDIA's profilers, such as `nsys profile`.
 
 Raises  DeviceError, from every function, without CuPy or a GPU
 """
@@ -27,16 +27,16 @@ def _nvtx() -> Any:
 
 
 def range_push(msg: str) -> int:
-    """Begin a range inside of this thread's open ranges; return its depth, 0 for the outermost."""
+    """Begin a range inside this thread's innermost range; return its depth (0: the outermost)."""
     _nvtx().RangePush(msg)
     _depth.value += 1
     return _depth.value - 1
 
 
 def range_pop() -> int:
-    """End the range of this thread's last range_push; return its depth.
+    """End this thread's innermost range; return the range's depth.
 
-    Note    returns -1 without an open range, as NVTX does
+    Note    returns -1 if no range is open, as NVTX does
     """
     _nvtx().RangePop()
     _depth.value = max(_depth.value - 1, -1)
@@ -50,7 +50,7 @@ def range_start(msg: str) -> int:
 
 
 def range_end(range_id: int) -> None:
-    """End a range of range_start."""
+    """End the range that `range_start` began."""
     _nvtx().RangeEnd(range_id)
 
 
@@ -61,7 +61,7 @@ def mark(msg: str) -> None:
 
 @contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """A block, or decorated function, in a range with the name msg.format(*args, **kwargs)."""
+    """Run a `with` block or decorated function in a range named `msg.format(*args, **kwargs)`."""
     range_push(msg.format(*args, **kwargs))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Memory pools: tensors that are made in a block get memory from a separate pool."""
+"""Memory pools: tensors that are made in a `with` block get memory from a separate pool."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["MemPool", "use_mem_pool"]
 
 
 class MemPool:
-    """A pool of GPU memory that only blocks of `use_mem_pool(pool)`, and graphs captured with
-    `pool=pool.id`, allocate from. Memory that is freed there stays in the pool. It returns to the
-    GPU when the pool and all of its tensors are gone.
+    """A separate pool of GPU memory. Only tensors made in a `with use_mem_pool(pool):` block, and
+    graphs captured with `pool=pool.id`, get memory from the pool. Freed memory stays in the pool.
+    The GPU gets the memory back when the pool and all of its tensors are gone.
 
     Raises  DeviceError without a GPU; RuntimeError for a user-defined allocator
-    Note    use_on_oom and no_split change nothing, because the pool is CuPy's, which splits its
+    Note    `use_on_oom` and `no_split` have no effect: the pool is a CuPy pool, which splits its
             blocks
     """
 
@@ -38,9 +38,9 @@ class MemPool:
 
 @contextmanager
 def use_mem_pool(pool: MemPool, device: Any = None) -> Iterator[None]:
-    """Allocate this thread's new tensors on a GPU from a pool, in this block.
+    """In the `with` block, allocate this thread's new tensors on a GPU from a pool.
 
-    Raises  DeviceError without that GPU
+    Raises  DeviceError if there is no such GPU
     """
     backend: Any = backend_of("cuda")
     index = index_of(device)

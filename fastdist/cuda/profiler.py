@@ -15,18 +15,18 @@ __all__ = ["profile", "start", "stop"]
 
 
 def start() -> None:
-    """Start recording in a profiler that is attached."""
+    """Make an attached profiler start recording."""
     cudart().cudaProfilerStart()
 
 
 def stop() -> None:
-    """Pause recording."""
+    """Make an attached profiler stop recording."""
     cudart().cudaProfilerStop()
 
 
 @contextmanager
 def profile() -> Iterator[None]:
-    """Record this block in a profiler."""
+    """Make an attached profiler record the `with` block."""
     start()
     try:
         yield

@@ -18,7 +18,7 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the generator of this thread's current GPU; it works without a GPU too."""
+    """Seed the generator of this thread's current GPU. The call also works without a GPU."""
     default_generator_of(Device("cuda")).manual_seed(seed)
 
 
@@ -50,7 +50,7 @@ def get_rng_state_all() -> list[Any]:
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:
-    """Restore the states of get_rng_state_all."""
+    """Restore the states that `get_rng_state_all` returned."""
     for index, state in enumerate(new_states):
         default_generator_of(Device("cuda", index)).set_state(state)
 
@@ -65,7 +65,7 @@ def get_rng_state(device: Any = "cuda") -> Any:
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    """Restore the state of a GPU's random generator from get_rng_state.
+    """Restore the state of a GPU's random generator that `get_rng_state` returned.
 
     Raises  DeviceError without a GPU
     """

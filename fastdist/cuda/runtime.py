@@ -1,4 +1,4 @@
-"""Parts of the CUDA runtime that programs call directly, and reports of calls that wait."""
+"""CUDA runtime functions that programs call directly, and warnings of calls that wait for a GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CudaError(RuntimeError):
 
 
 class DeferredCudaCallError(Exception):
-    """PyTorch's error for deferred CUDA calls; it is never raised here."""
+    """PyTorch's error for deferred CUDA calls; fastdist never raises it."""
 
 
 def check_error(res: int) -> None:
@@ -44,7 +44,7 @@ def _cupy_cuda() -> Any:
 
 def cudart() -> Any:
     """Return a namespace of the CUDA runtime functions that PyTorch exposes, under CUDA's names.
-    The functions return 0, or the value of the query.
+    A query returns the queried value; every other function returns 0.
 
     Raises  DeviceError without a GPU; each function raises the error that CUDA reports
     """
@@ -71,18 +71,18 @@ def cudart() -> Any:
 
 
 def current_blas_handle() -> int:
-    """Return cuBLAS's handle of this thread and GPU. Raises DeviceError without a GPU."""
+    """Return this thread's cuBLAS handle for the current GPU. Raises DeviceError without a GPU."""
     return int(_cupy_cuda().device.get_cublas_handle())
 
 
 def current_solver_handle() -> int:
-    """Return cuSOLVER's handle of this thread and GPU. Raises DeviceError without a GPU."""
+    """Return this thread's cuSOLVER handle of the current GPU. Raises DeviceError without a GPU."""
     return int(_cupy_cuda().device.get_cusolver_handle())
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Choose the reaction to calls that wait for a GPU, such as item(), cpu() and print: "default"
-    or 0 for none, "warn" or 1 for a warning, "error" or 2 for an error.
+    """Set what happens at calls that wait for a GPU, such as item(), cpu() and print: "default" or
+    0 does nothing, "warn" or 1 warns, "error" or 2 raises an error.
 
     Raises  RuntimeError for another mode
     """
@@ -99,7 +99,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """Return the number of the mode of set_sync_debug_mode."""
+    """Return the mode that `set_sync_debug_mode` set, as a number."""
     if not device_count():
         return 0
     from ..devices.cuda.waiting import sync_debug_mode
@@ -107,12 +107,13 @@ def get_sync_debug_mode() -> int:
     return int(sync_debug_mode.number)
 
 
-# The blocks of caching_allocator_alloc, by address.
+# The arrays that `caching_allocator_alloc` allocated, by address.
 _given: dict[int, Any] = {}
 
 
 def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
-    """Allocate GPU memory from the pool, and return its address; see caching_allocator_delete.
+    """Allocate GPU memory from the pool, and return its address. `caching_allocator_delete` frees
+    the memory.
 
     Units   size in bytes
     Raises  OutOfMemoryError; DeviceError without that GPU
@@ -129,7 +130,7 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Free memory of caching_allocator_alloc.
+    """Free memory that `caching_allocator_alloc` allocated.
 
     Raises  DeviceError for an address that caching_allocator_alloc did not return
     """

@@ -19,7 +19,7 @@ __all__ = [
 
 
 def current_stream(device: Any = None) -> Stream:
-    """Return this thread's current stream, on which its GPU work is queued.
+    """Return the current stream, on which this thread's GPU work is queued.
 
     Raises  DeviceError without a GPU
     """
@@ -39,7 +39,7 @@ def default_stream(device: Any = None) -> Stream:
 
 
 def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
-    """Return the Stream for a CUDA handle of another library, as ExternalStream does."""
+    """Return an ExternalStream for a CUDA stream handle that another library created."""
     return ExternalStream(data_ptr, device)
 
 
@@ -67,7 +67,7 @@ StreamContext = stream
 
 
 def set_stream(stream: Any) -> None:
-    """Make a stream this thread's current one; None does nothing."""
+    """Make a stream this thread's current stream; None does nothing."""
     if stream is not None:
         stream.use()
 

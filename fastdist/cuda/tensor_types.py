@@ -1,4 +1,4 @@
-"""PyTorch's old constructors on a GPU: `cuda.FloatTensor(2, 3)`, `cuda.FloatStorage(6)`."""
+"""PyTorch's old constructors for GPU memory: `cuda.FloatTensor(2, 3)`, `cuda.FloatStorage(6)`."""
 
 from __future__ import annotations
 

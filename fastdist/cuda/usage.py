@@ -18,13 +18,13 @@ def _nvml(device: Any) -> AbstractContextManager[Any]:
 
 
 def utilization(device: Any = None) -> int:
-    """Return the percentage of the last sample period in which a kernel ran."""
+    """Return the percentage of time, over the last sample period, in which a kernel ran."""
     with _nvml(device) as nvml:
         return int(nvml.library.nvmlDeviceGetUtilizationRates(nvml.handle).gpu)
 
 
 def memory_usage(device: Any = None) -> int:
-    """Return the percentage of the last sample period in which memory was read or written."""
+    """Return the percentage of time, over the last sample period, in which memory was accessed."""
     with _nvml(device) as nvml:
         return int(nvml.library.nvmlDeviceGetUtilizationRates(nvml.handle).memory)
 

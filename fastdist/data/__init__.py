@@ -2,10 +2,10 @@
 
 dataset.py defines datasets, sampler.py the order in which they are read, and collate.py makes
 batches of samples. loader.py is the DataLoader, and passes.py has its iterators. With num_workers,
-other processes make the batches: worker_pool.py starts them and sends requests, and
-worker_process.py is the code that runs there. start_method.py chooses how they start. They are
-forked if this process has no other thread; otherwise a server process forks them. A fork copies
-held locks, sockets and thread pools, but not the threads to which these belong.
+worker processes make the batches: worker_pool.py starts the workers and sends requests to them, and
+workers run the code of worker_process.py. start_method.py chooses how workers start. This process
+forks them if it has no other thread; otherwise a server process forks them. The reason is that a
+fork copies held locks, sockets and thread pools, but not the threads to which these belong.
 
 The order of samples depends on the generator alone, not on num_workers.
 """

@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor
 Map = dict[Any, Callable[..., Any]]
 Collate = Callable[[Sequence[Any]], Any]
 
-# Dtype codes of strings and objects, which do not become tensors.
+# Matches NumPy's codes of string and object dtypes; arrays of these dtypes do not become tensors.
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
@@ -31,9 +31,9 @@ def default_collate(batch: Sequence[Any]) -> Any:
     Dtype   Python floats -> float64, integers -> int64; arrays keep their dtype
     Raises  TypeError for anything but tensors, arrays of numbers, numbers, strings, and mappings
             and sequences of these; RuntimeError for samples of unequal size; ValueError for a
-            sequence with another number of items than its length
-    Note    mappings and named tuples keep their class, and tuples become lists. Strings (also
-            NumPy's, and bytes) stay unchanged
+            sequence whose iterator yields more or fewer items than `len()` says
+    Note    mappings and named tuples keep their class, and tuples become lists. A batch of strings
+            (Python's or NumPy's) or of bytes stays unchanged
     """
     if is_by_class():
         return collate(batch, collate_fn_map=default_collate_fn_map)
@@ -48,7 +48,7 @@ def _collated(batch: Sequence[Any]) -> Any:
         return stack(list(batch))
     if isinstance(first, np.ndarray):
         return stack([as_tensor(_require_numbers(array)) for array in batch])
-    if isinstance(first, str | bytes):  # before NumPy's scalars, because np.str_ is a str
+    if isinstance(first, str | bytes):  # before the check for NumPy scalars: np.str_ is also a str
         return batch
     if isinstance(first, np.bool_ | np.number):
         return tensor(np.asarray(batch))
@@ -66,7 +66,7 @@ def _collated(batch: Sequence[Any]) -> Any:
 def _items(data: Any) -> Any:
     """Return the items of a sequence or the keys of a mapping.
 
-    Raises  ValueError if iterating gives another number of items than its length
+    Raises  ValueError if the iterator of `data` yields more or fewer items than `len(data)`
     """
     return data if type(data) in (list, tuple, dict) else finite_list(data)
 
@@ -124,7 +124,7 @@ def _sequence(batch: Sequence[Any], collated: Collate = _collated) -> Any:
 
 
 def _like(first: Any, made: Any) -> Any:
-    """Return a dict or list as a container of the first sample's class, if that class allows it."""
+    """Convert a dict or list to the first sample's class. If that fails, return it unchanged."""
     if type(first) in (dict, list):
         return made
     try:
@@ -147,13 +147,14 @@ def _like(first: Any, made: Any) -> Any:
 
 
 def collate(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
-    """Return samples as one batch, made by the function for their class.
+    """Return samples as one batch, made by the function in the map for the first sample's class.
 
     Args:
         batch: The samples.
-        collate_fn_map: Maps a class, or a tuple of classes, to a function of
-            (batch, collate_fn_map=...). An exact match has priority over the first base class that
-            matches. Containers that are not in the map are collated part by part.
+        collate_fn_map: Maps a class, or a tuple of classes, to a function with the parameters
+            (batch, *, collate_fn_map). The entry of exactly the first sample's class has priority;
+            otherwise the first entry of a base class is used. Containers that are not in the map
+            are collated part by part.
 
     Raises  TypeError for samples that are neither in the map nor containers
     """
@@ -176,7 +177,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
 
 
 def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
-    """Return Tensors with a new first axis."""
+    """Return Tensors as one Tensor with a new first axis."""
     return stack(list(batch))
 
 
@@ -206,7 +207,7 @@ def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -
     return batch
 
 
-# Packages add their classes to this map, and default_collate uses their functions.
+# Other packages add functions for their own classes to this map; default_collate then uses it.
 default_collate_fn_map: Map = {
     Tensor: collate_tensor_fn,
     np.ndarray: collate_numpy_array_fn,
@@ -220,5 +221,5 @@ _AS_SHIPPED = dict(default_collate_fn_map)
 
 
 def is_by_class() -> bool:
-    """Return whether the map was changed, so that default_collate must use it."""
+    """Return whether `default_collate_fn_map` was changed, so that default_collate must use it."""
     return default_collate_fn_map != _AS_SHIPPED

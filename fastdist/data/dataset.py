@@ -44,8 +44,8 @@ class Dataset(Generic[T_co]):
 class IterableDataset(Dataset[T_co]):
     """Samples in sequence: a subclass defines __iter__.
 
-    Note    each worker of a DataLoader iterates over a copy. get_worker_info() returns the worker's
-            number, by which a dataset can choose its share
+    Note    each worker of a DataLoader iterates over a copy of the dataset. get_worker_info()
+            returns the worker's number, with which a copy can select its share of the samples
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -79,8 +79,8 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class StackDataset(Dataset[Any]):
-    """Several datasets of one length in parallel: samples are tuples, or dicts if the datasets have
-    names.
+    """Several datasets of equal length, read together: a sample is a tuple with one sample of each
+    dataset, or a dict if the datasets are passed by name.
 
     Raises  ValueError for no datasets, for both named and unnamed datasets, or for unequal lengths
     """
@@ -107,7 +107,7 @@ class StackDataset(Dataset[Any]):
         return tuple([dataset[index] for dataset in self.datasets])
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """Return several samples; datasets with __getitems__ return theirs in one call."""
+        """Return several samples. A dataset with `__getitems__` gets one call for all indices."""
         named = isinstance(self.datasets, dict)
         parts = self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
         columns = [_items(dataset, indices) for dataset in parts]
@@ -157,8 +157,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return self.tensors[0].shape[0]
 
     def _rows(self, indices: Sequence[int]) -> list[Tensor]:
-        """Return default_collate of these samples, by indexing the tensors directly instead of row
-        by row.
+        """Return the batch that default_collate would make of these samples. The method indexes
+        each tensor once with all indices, instead of once per sample.
         """
         rows = tensor(indices)
         return [each[rows] for each in self.tensors]
@@ -205,7 +205,7 @@ class Subset(Dataset[T_co]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[T_co]:
-        """Return several samples, in one call if the dataset has __getitems__."""
+        """Return several samples, with one call of the dataset's `__getitems__` if it exists."""
         if type(self).__getitem__ is not Subset.__getitem__:  # a subclass may change the samples
             return [self[i] for i in indices]
         found: list[T_co] = _items(self.dataset, [self.indices[i] for i in indices])
@@ -220,7 +220,7 @@ def random_split(
     lengths: Sequence[int | float],
     generator: Generator | None = None,
 ) -> list[Subset[T_co]]:
-    """Split a dataset at random into parts of the given lengths, or fractions.
+    """Split a dataset at random into parts, whose sizes are given as lengths or as fractions.
 
     Raises  ValueError unless the lengths sum up to the dataset's length, or the fractions to 1
     """

@@ -1,4 +1,4 @@
-"""Fetches a batch: the same code runs in the main process and in workers."""
+"""Makes batches from a dataset; the same code runs in the main process and in workers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .dataset import IterableDataset, TensorDataset
 
 
 class Fetcher:
-    """The source of a DataLoader's batches; it is sent to workers by pickle.
+    """Makes a DataLoader's batches from its dataset. Workers get a pickled copy.
 
-    Note    with collate None, samples are returned one by one and unchanged
+    Note    if `collate` is None, samples are returned without collation
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Fetcher:
             self._is_ended = False
 
     def fetch(self, index: Any) -> Any:
-        """Return the batch (or the sample) for an index of the sampler.
+        """Return the batch for a list of indices, or the sample for one index, of the sampler.
 
         Raises  StopIteration at the end of an iterable dataset
         """
@@ -43,8 +43,8 @@ class Fetcher:
         if not self.batched:
             return self._collated(next(self._samples))
         samples: list[Any] = []
-        # After its end an iterator is not called again, because it might yield more items. iter()
-        # is not called on it either: an object that is its own iterator may start again.
+        # After an iterator has ended, next() is not called on it again, because it might yield more
+        # items. iter() is not called on it either, because an iterator might then start again.
         while not self._is_ended and len(samples) < len(index):
             try:
                 samples.append(next(self._samples))

@@ -33,7 +33,7 @@ class DataLoader(Generic[T_co]):
     """Yields the batches of a dataset, made in this process or by num_workers other processes.
 
     The order of samples depends on the generator alone: the same generator gives the same batches
-    for any num_workers. The random numbers of workers depend on it too.
+    for any num_workers. The random numbers that workers draw depend on the generator too.
 
     Thread  not thread-safe
     Raises  ValueError for options that exclude each other or are out of range
@@ -54,14 +54,14 @@ class DataLoader(Generic[T_co]):
         collate_fn: A function from a list of samples to a batch; the default stacks tensors.
         pin_memory: Whether to copy batches to page-locked memory, if there is a GPU.
         drop_last: Whether to drop a last batch that is not full.
-        timeout: Seconds to wait for a batch of a worker; 0 for no limit.
+        timeout: The seconds to wait for a batch from a worker; 0 for no limit.
         worker_init_fn: A function that each worker calls with its number at its start, or None.
         multiprocessing_context: The start method of workers; None chooses the fastest safe one.
-        generator: The generator of orders and of the workers' seeds; the default one if None.
+        generator: The generator for random orders and for workers' seeds; None for the default one.
         prefetch_factor: The number of batches that each worker loads ahead; 2 if None.
-        persistent_workers: Whether workers live on after a pass.
+        persistent_workers: Whether workers stay alive after a pass, for the next pass.
         pin_memory_device: Ignored.
-        in_order: Whether batches come in the order of the sampler, or as soon as they are made.
+        in_order: Whether batches come in the sampler's order; if False, in the order of completion.
 
     Example:
         >>> data = torch.utils.data.TensorDataset(torch.arange(5))
@@ -173,7 +173,7 @@ class DataLoader(Generic[T_co]):
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
                 "pinned memory won't be used."
             )
-        # Drawn without workers too, so that later draws do not depend on num_workers.
+        # The seed is drawn even without workers, so that later draws do not depend on num_workers.
         seed = int((self.generator or default_generator).integers(0, 1 << 62, ()))
         fetcher = Fetcher(
             self.dataset, self.collate_fn, self.batch_sampler is not None, self.drop_last
@@ -182,8 +182,7 @@ class DataLoader(Generic[T_co]):
             return self._counted(PassHere(fetcher, self._indices))
         pool, self._pool = self._pool, None
         if pool is None:
-            # Imported here: loading in this process does not need multiprocessing, which takes 1
-            # MB.
+            # Imported only here, because it loads multiprocessing, which takes 1 MB.
             from .worker_pool import WorkerPool
 
             pool = WorkerPool(fetcher, self.num_workers, self.worker_init_fn, self._context)

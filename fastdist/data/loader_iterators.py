@@ -10,7 +10,7 @@ from .passes import Pass, PassElsewhere, PassHere
 
 
 class _KindOfPass(type(Pass)):  # type: ignore[misc]
-    """A metaclass for isinstance(): the passes of a DataLoader count as instances too."""
+    """A metaclass for isinstance(): the iterators of a DataLoader count as instances too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -30,7 +30,7 @@ class SingleProcessIterator(PassHere, metaclass=_KindOfPass):
 
 
 class WorkersIterator(PassElsewhere, metaclass=_KindOfPass):
-    """The batches of a loader, made by worker processes, which end with the pass.
+    """The batches of a loader, made by worker processes that end when the iteration ends.
 
     Args:
         loader: An object with the attributes that SingleProcessIterator needs, and `num_workers`,
@@ -38,7 +38,7 @@ class WorkersIterator(PassElsewhere, metaclass=_KindOfPass):
     """
 
     def __init__(self, loader: Any) -> None:
-        # Imported here: loading in this process does not need multiprocessing, which takes 1 MB.
+        # Imported only here, because it loads multiprocessing, which takes 1 MB.
         from .worker_pool import WorkerPool
 
         seed = _draw_seed(loader)
@@ -66,5 +66,7 @@ def _fetcher_of(loader: Any) -> Fetcher:
 
 
 def _draw_seed(loader: Any) -> int:
-    """Return the base of the workers' seeds; it is drawn without workers too."""
+    """Draw and return the base of the workers' seeds. SingleProcessIterator calls this too, so that
+    later draws do not depend on workers.
+    """
     return int((loader.generator or default_generator).integers(0, 1 << 62, ()))

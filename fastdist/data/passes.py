@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Pass:
-    """One pass over the data; it counts batches beyond the reported length of an
-    iterable dataset.
+    """One pass over the data. It counts batches, and warns at those beyond the reported length of
+    an iterable dataset.
     """
 
     _count = 0
@@ -27,7 +27,7 @@ class Pass:
     is_pinned = False  # whether to copy batches to pinned memory
 
     def expect(self, told: int | None, dataset: Any, num_workers: int) -> None:
-        """Set the reported length; the pass warns from the first batch beyond it."""
+        """Set the reported length. Each batch beyond this length causes a warning."""
         self._told, self._dataset, self._num_workers = told, dataset, num_workers
 
     def __iter__(self) -> Self:
@@ -81,12 +81,12 @@ class PassHere(Pass):
 
 
 class PassElsewhere(Pass):
-    """Batches made by a pool of workers; `give_back` gets the pool after the last batch.
+    """Batches made by a pool of workers. After the last batch, the pool is passed to `give_back`.
 
     Raises  the errors of the sampler, or of a worker's dataset or collate_fn; the next call
-            continues with the next batch. RuntimeError for a worker that died, also at each later
-            call. RuntimeError for a worker that exceeded the timeout; the next call waits for
-            this worker again
+            continues with the next batch. RuntimeError if a worker died; each later call raises it
+            again. RuntimeError if a worker exceeded the timeout; the next call waits for this
+            worker again
     """
 
     def __init__(
@@ -103,8 +103,9 @@ class PassElsewhere(Pass):
         self._pool: WorkerPool | None = pool
         self._give_back, self._given = give_back, indices
         self._round = pool.begin(indices, seed, ahead, timeout_s, in_order)
-        # Not __del__: an exception's traceback can hold a pass in a reference cycle. The garbage
-        # collector might then finalize the pool's connections before they are closed here.
+        # A finalizer instead of `__del__`, because an exception's traceback can hold a pass in a
+        # reference cycle. The garbage collector might then finalize the pool's connections before
+        # `__del__` could close them.
         self._end = weakref.finalize(self, pool.close)
         self._end.atexit = False  # at exit, multiprocessing ends daemon processes
 
@@ -124,6 +125,6 @@ class PassElsewhere(Pass):
         return len(self._given)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """End the pass and its workers; their pending answers are lost."""
+        """End the pass and its workers; batches that workers have not yet sent are lost."""
         self._pool = None
         self._end()

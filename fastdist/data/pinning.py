@@ -1,4 +1,4 @@
-"""Copies batches to pinned memory, from which copies to a GPU are asynchronous."""
+"""Copies batches to pinned memory, so that the copies to a GPU can be asynchronous."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..tensor.tensor import Tensor
 
 def pinned(batch: Any) -> Any:
     """Return a batch with its Tensors in pinned memory, also Tensors in mappings, sequences and
-    named tuples. For an object with a method pin_memory(), return its result.
+    named tuples. For an object with a method `pin_memory()`, return the result of that method.
 
     Raises  RuntimeError without a GPU
     """
@@ -22,7 +22,7 @@ def pinned(batch: Any) -> Any:
     if isinstance(batch, Mapping):
         held = {key: pinned(value) for key, value in batch.items()}
         if isinstance(batch, MutableMapping):
-            # A copy keeps attributes of the container other than its items.
+            # A copy of the container keeps attributes that are not items.
             kept = copy.copy(batch)
             kept.update(held)
             return kept

@@ -1,7 +1,7 @@
 """Base classes of PyTorch's datapipes: datasets that are chained by method calls.
 
-User-defined pipes work. ready_pipes.py has some of PyTorch's own pipes; the others raise an error
-when used.
+User-defined pipes work. ready_pipes.py has some of PyTorch's own pipes; PyTorch's other pipes raise
+an error when a program uses them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ P = TypeVar("P", bound=type)
 
 
 class _Chained:
-    """Adds the registered pipes as methods, by which a further pipe is created."""
+    """Adds a method for each registered pipe class; the method creates the next pipe of a chain."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
@@ -28,14 +28,14 @@ class _Chained:
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
-        """Register a method of all pipes, which calls function(pipe, ...)."""
+        """Register a method of all pipes; the method calls `function(pipe, ...)`."""
         cls.functions[function_name] = function
 
     @classmethod
     def register_datapipe_as_function(
         cls, function_name: str, cls_to_register: Callable[..., Any], enable_df_api_tracing: Any = 0
     ) -> None:
-        """Register a method of all pipes, which creates cls_to_register(pipe, ...).
+        """Register a method of all pipes; the method returns `cls_to_register(pipe, ...)`.
 
         Raises  Exception for a name that is registered already
         """
@@ -58,7 +58,7 @@ class IterDataPipe(_Chained, IterableDataset[Any]):
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def __iter__(self) -> Iterator[Any]:
-        """Raise NotImplementedError: subclasses must override it."""
+        """Raise NotImplementedError: subclasses must override this method."""
         raise NotImplementedError(f"{type(self).__name__}.__iter__")
 
     def reset(self) -> None:
@@ -76,7 +76,7 @@ class MapDataPipe(_Chained, Dataset[Any]):
 
 
 class functional_datapipe:
-    """A decorator for a pipe's class: other pipes get a method that creates it."""
+    """A decorator for a pipe's class: other pipes get a method that creates such a pipe."""
 
     def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
         self.name = name
@@ -95,7 +95,7 @@ class functional_datapipe:
 
 
 class guaranteed_datapipes_determinism:
-    """A block in which PyTorch rejects pipes with an undetermined order; does nothing here."""
+    """Does nothing. In PyTorch, this `with` block rejects pipes with an undetermined order."""
 
     def __enter__(self) -> None:
         pass
@@ -105,7 +105,7 @@ class guaranteed_datapipes_determinism:
 
 
 def _unchanged(*args: Any, **kwargs: Any) -> Any:
-    """Return the decorated function or class unchanged."""
+    """Return the decorated function or class unchanged; for other arguments, such a decorator."""
     return args[0] if args and callable(args[0]) else lambda found: found
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's pipes over iterables that need no files and no network."""
+"""PyTorch's pipes over iterables, except those pipes that need files or a network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class IterableWrapper(IterDataPipe):
-    """A pipe over an iterable, which is copied before each pass unless deepcopy is False."""
+    """A pipe over an iterable. With `deepcopy`, each pass reads a deep copy of the iterable."""
 
     def __init__(self, iterable: Iterable[Any], deepcopy: bool = True) -> None:
         self.iterable, self.deepcopy = iterable, deepcopy
@@ -74,7 +74,7 @@ class Filter(IterDataPipe):
 
 @functional_datapipe("batch")
 class Batcher(IterDataPipe):
-    """A pipe of lists of batch_size elements; drop_last leaves out a shorter last one."""
+    """A pipe of lists of batch_size elements; drop_last leaves out a shorter last list."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Concater(IterDataPipe):
 
 @functional_datapipe("zip")
 class Zipper(IterDataPipe):
-    """A pipe of tuples with one element of each pipe; it ends with the shortest."""
+    """A pipe of tuples with one element of each given pipe; it ends with the shortest pipe."""
 
     def __init__(self, *datapipes: Iterable[Any]) -> None:
         self.datapipes = datapipes

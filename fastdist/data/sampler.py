@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Sampler(Generic[T_co]):
-    """Yields indices, or batches of them."""
+    """Yields indices, or batches of indices."""
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
@@ -75,7 +75,7 @@ class RandomSampler(Sampler[int]):
         generator = self.generator or default_generator
         count, left = len(self.data_source), self.num_samples
         if self.replacement:
-            # Drawn in chunks: programs ask for 10**10 samples, and stop when they have enough.
+            # Indices are drawn in chunks: some programs set num_samples to 10**10 and stop early.
             while left > 0:
                 yield from generator.integers(0, count, (min(left, _PIECE),)).tolist()
                 left -= _PIECE
@@ -106,8 +106,8 @@ class SubsetRandomSampler(Sampler[int]):
 class WeightedRandomSampler(Sampler[int]):
     """Draws num_samples indices, with probabilities proportional to the weights.
 
-    Raises  ValueError if no weight is positive, or for draws without replacement if too few weights
-            are positive
+    Raises  ValueError if no weight is positive, or, without replacement, if fewer weights than
+            num_samples are positive
     """
 
     def __init__(
@@ -144,8 +144,8 @@ class WeightedRandomSampler(Sampler[int]):
             drawn = generator.uniform((self.num_samples,), double) * bounds[-1]
             picked = np.searchsorted(bounds, drawn, side="right")
         else:
-            # Exponential arrival times with the weights as rates: the first arrivals are the
-            # sample.
+            # Draw exponential arrival times with the weights as rates; the indices with the
+            # earliest arrivals are the sample.
             waits = -np.log1p(-generator.uniform(self.weights.shape, double))
             arrivals = np.full(waits.shape, np.inf)
             np.divide(waits, self.weights, out=arrivals, where=self.weights > 0)
@@ -157,11 +157,12 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class DistributedSampler(Sampler[T_co]):
-    """The share of one process: elements rank, rank + num_replicas and so on of a common order.
+    """The indices of one process. All processes compute the same order, and each takes the elements
+    at `rank`, `rank + num_replicas` and so on.
 
-    With shuffle, the order depends on seed and epoch: call `set_epoch` before each epoch. The first
-    indices are repeated at the end until all shares have equal length; with drop_last the last
-    indices are left out instead.
+    With `shuffle`, the order depends on `seed` and the epoch: call `set_epoch` before each epoch.
+    To give all processes equally many indices, the first indices are repeated at the end of the
+    order; with `drop_last`, the last indices are left out instead.
 
     Raises  RuntimeError if rank or num_replicas is neither given nor set by the launcher (RANK,
             WORLD_SIZE, from `fastdist run` or torchrun); ValueError for an invalid rank
@@ -196,7 +197,8 @@ class DistributedSampler(Sampler[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         order: list[Any] = list(range(len(self.dataset)))
         if self.shuffle:
-            # The same numbers as randperm's, so that processes that use either get the same order.
+            # `randperm` returns the same order for this seed. So processes that use randperm and
+            # processes that use this sampler agree.
             generator = Generator().manual_seed(self.seed + self.epoch)
             order = generator.permutation(len(order)).tolist()
         padded = itertools.islice(itertools.cycle(order), self.total_size)
@@ -206,7 +208,7 @@ class DistributedSampler(Sampler[T_co]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the next epoch, on which the order depends."""
+        """Set the number of the next epoch; with `shuffle`, the order depends on it."""
         self.epoch = epoch
 
 
@@ -227,7 +229,7 @@ def _of_job(name: str, variable: str, given: int | None) -> int:
 
 
 class BatchSampler(Sampler[list[Any]]):
-    """Lists of batch_size indices of a sampler; the last may be shorter, or is dropped.
+    """Lists of batch_size indices of a sampler. With drop_last, a shorter last list is left out.
 
     Raises  ValueError for a batch_size that is not positive
     """

@@ -20,24 +20,25 @@ from ..namespace.threads import end_idle_threads
 
 # Note [Fork, or a server]
 # A forked child is ready in milliseconds and has everything that its parent has, including objects
-# that cannot be pickled. But it has only one thread. A lock that another thread held stays locked
-# forever. A thread pool, a ZeroMQ context or a CUDA driver waits for threads that do not exist. So
-# a process forks only if it has no other thread at that moment. The operating system reports this,
-# whichever library may have started a thread. fastdist's own OpenMP and OpenBLAS threads wait
-# between two kernels. They are ended before the check, and start again with the next large kernel.
+# that cannot be pickled. But the child has only one thread. A lock that another thread of the
+# parent held stays locked in the child forever. In the child, a thread pool, a ZeroMQ context or a
+# CUDA driver waits for threads that do not exist. So a process forks only if it has no other thread
+# at that moment. The operating system lists all threads, whichever library started them. Between
+# two kernels, fastdist's own OpenMP and OpenBLAS threads are idle. These threads are ended before
+# the check, and start again with the next large kernel.
 #
-# Otherwise the first workers start a server: a process that imports fastdist once and forks on
-# request. It lives as long as this process. Its children get their data from this process by
-# pickle, and they import the script again, as spawned processes do.
+# If the process has other threads, it starts a fork server before its first workers. The server
+# imports fastdist once, forks workers on request, and lives as long as this process. Workers get
+# their data from this process by pickle, and import the script again, as spawned processes do.
 #
-# A script without a guard, or a notebook, cannot be imported again, so no worker of a server would
-# start. In this case a process with other threads forks too, as PyTorch does on Linux, and warns. A
-# progress bar of tqdm is enough to have another thread.
+# A script without `if __name__ == "__main__":`, or a notebook, cannot be imported again, so a
+# server's workers could not start. In this case a process forks although it has other threads, as
+# PyTorch does on Linux, and warns. A tqdm progress bar is enough for this, as it starts a thread.
 _PRELOADED = "fastdist.data.worker_process"
 _KERNELS = "fastdist.kernels.cpu.jit.launch"
-# How long other threads must be asleep until they count as permanent, and the longest wait for
-# that. A joined thread stays in the system's list until a core has run its end: a moment, or longer
-# on a busy machine. Such a thread is not asleep.
+# Other threads count as permanent if they have been asleep for _PATIENCE_S. The check waits for
+# this at most _MOST_PATIENCE_S. A joined thread stays in the system's list, in a state other than
+# asleep, until a core has run its exit code: briefly, or longer on a busy machine.
 _PATIENCE_S = 0.05
 _MOST_PATIENCE_S = 0.5
 
@@ -46,9 +47,10 @@ def choose_start(given: Any, parts: Iterable[object] = ()) -> tuple[BaseContext,
     """Return a multiprocessing context, and the reason why it does not fork ("" if it does).
 
     Args:
+        given: The context that the program passed, which is used unchanged; or None.
         parts: The objects that the workers need: dataset and functions.
 
-    Note    a given context is used unchanged; "spawn" set by set_start_method is used too
+    Note    without `given`, "spawn" is used if the program selected it by set_start_method
     """
     if given is not None:
         if given.get_start_method() == "forkserver":
@@ -78,7 +80,7 @@ def choose_start(given: Any, parts: Iterable[object] = ()) -> tuple[BaseContext,
 
 
 def _why_not_import_main(parts: Iterable[object]) -> str | None:
-    """Return why a new process cannot import these parts from the script, or None if it can."""
+    """Return why a new process cannot import `parts` from the script, or None if it can."""
     path = getattr(sys.modules["__main__"], "__file__", None)
     if path is None:
         needed = (one for part in parts for one in (part, *getattr(part, "__dict__", {}).values()))
@@ -87,7 +89,7 @@ def _why_not_import_main(parts: Iterable[object]) -> str | None:
         with open(path, "rb") as file:
             parsed = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
-        return None  # compiled, or in an archive: new processes import it by name
+        return None  # the script is compiled or in an archive: new processes import it by name
     if any(isinstance(one, ast.If) and _reads_name(one.test) for one in parsed.body):
         return None
     return f"{os.path.basename(path)} has no `if __name__ == '__main__':`"
@@ -119,7 +121,7 @@ def why_not_fork() -> str | None:
 
 
 def _count_others() -> int:
-    """Return the number of other threads in the system's list, after waiting for ending threads."""
+    """Wait for threads that are ending; return how many other threads the system then lists."""
     now = time.monotonic()
     asleep_until, latest = now + _PATIENCE_S, now + _MOST_PATIENCE_S
     while states := _states_of_others():
@@ -133,21 +135,21 @@ def _count_others() -> int:
 
 
 def _states_of_others() -> dict[int, str]:
-    """Return the system's state of each other thread; "S" means asleep, see proc(5)."""
+    """Return the state of each other thread, as the system reports it: "S" is asleep (proc(5))."""
     states = {}
     for thread in map(int, os.listdir("/proc/self/task")):
         if thread != threading.get_native_id():
-            # The file of a thread that has just ended is missing.
+            # If a thread has just ended, its file does not exist.
             with suppress(OSError), open(f"/proc/self/task/{thread}/stat", "rb") as file:
-                # The thread's name before the state may contain parentheses or invalid UTF-8.
+                # The state comes after the name, which may contain parentheses or invalid UTF-8.
                 states[thread] = chr(file.read().rpartition(b") ")[2][0])
     return states
 
 
 def _preload() -> None:
     server: Any = forkserver._forkserver
-    # Set the modules only if the program has not. The default, the script itself, would run in the
-    # server if it has no guard.
+    # Replace only the default module list, which is the script itself: without a check of
+    # `__name__`, the script would run in the server.
     if server._preload_modules == ["__main__"]:
         names = [_PRELOADED, *([_KERNELS] if _KERNELS in sys.modules else [])]
         forkserver.set_forkserver_preload(names)

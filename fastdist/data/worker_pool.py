@@ -19,14 +19,14 @@ from .fetch import Fetcher
 from .start_method import choose_start
 from .worker_process import Epoch, Fetch, Job, Made, run
 
-# Waiting workers end within this time. A worker that is still computing a batch ends afterwards:
-# worker_process gives it two seconds.
+# The time in which workers that wait for requests end. A worker that is still computing a batch may
+# end later: worker_process allows it two seconds.
 _END_TIMEOUT_S = 0.05
-# The longest wait for the report how a worker ended. It comes through the server that forked the
-# worker: immediately, except on an overloaded machine.
+# The longest wait for the exit status of a dead worker. The fork server reports the status
+# immediately, except on an overloaded machine.
 _OBITUARY_TIMEOUT_S = 10.0
 
-# Processes that have not ended yet; checked whenever a pool begins or ends.
+# Processes of closed pools that have not ended yet; checked whenever a pool begins or ends.
 _ending: list[Any] = []
 
 
@@ -39,7 +39,7 @@ def forget_ended() -> None:
 
 
 # The main process's ends of all pipes. A forked child, such as a later worker, must close its
-# copies: a worker ends when the other end of its request pipe is closed.
+# copies of these ends: a worker ends only when no process has the other end of its request pipe.
 _ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
@@ -47,7 +47,7 @@ def _close_ends_in_child() -> None:
     for end in _ends:
         end.close()
     _ends.clear()
-    _ending.clear()  # they are not children of this process
+    _ending.clear()  # these processes are not children of the forked process
 
 
 os.register_at_fork(after_in_child=_close_ends_in_child)
@@ -71,7 +71,7 @@ class Worker:
         answers.close()
 
     def send(self, request: Any) -> None:
-        """Send a request; a dead worker is detected later, by receive."""
+        """Send a request. If the worker is dead, the next `receive` reports that."""
         try:
             self.requests.send(request)
         except BrokenPipeError:
@@ -107,7 +107,8 @@ class Worker:
 
     def end(self) -> None:
         """Close the pipes, so that the process ends; `join` waits for it."""
-        # Ends a worker that waits for requests, and a worker that waits until its answer is read.
+        # One end is closed for a worker that waits for requests, the other for a worker that waits
+        # until its answer is read.
         self.requests.close()
         self.answers.close()
 
@@ -121,7 +122,7 @@ class Worker:
 
 
 class WorkerPool:
-    """Processes that take turns to load batches, each a few batches ahead.
+    """Processes that make batches in turn; each makes a few batches in advance.
 
     Thread  not thread-safe
     """
@@ -159,7 +160,7 @@ class WorkerPool:
     ) -> Round:
         """Begin an epoch; each worker gets `ahead` requests in advance.
 
-        Raises  the errors of indices
+        Raises  the errors of iterating over `indices`
         """
         try:
             return Round(self._workers, indices, seed, ahead, timeout_s, in_order)
@@ -181,8 +182,8 @@ class WorkerPool:
 
 
 class Round:
-    """One epoch of a pool. Batches come in the order of indices, or without in_order as soon as
-    they are made.
+    """One epoch of a pool. Batches come in the order of `indices`; without `in_order`, they come in
+    the order in which workers complete them.
     """
 
     def __init__(
@@ -205,8 +206,8 @@ class Round:
             self._ask()
 
     def _ask(self) -> None:
-        # Worker k makes the batches k, k + n and so on: the assignment does not depend on speed. A
-        # worker whose data has ended is skipped.
+        # Worker k of n workers makes the batches k, k + n and so on, so the assignment does not
+        # depend on the workers' speed. A worker whose data has ended is skipped.
         for _ in range(len(self._turns)):
             worker = self._turns[0]
             self._turns.rotate(-1)
@@ -239,7 +240,7 @@ class Round:
     def _receive(self) -> Made:
         worker, number = self._asked[0] if self._in_order else self._first_ready()
         made = worker.receive(self._timeout_s)
-        # Removed only after it is received: after a timeout the next call waits for it again.
+        # The entry is removed only now: after a timeout, the next call waits for this answer again.
         self._asked.remove((worker, number))
         assert made.number == number, "answers come in the order of requests"
         if made.ended:
@@ -258,12 +259,13 @@ class Round:
 def _require_guarded_script(count: int) -> None:
     """Exit with a message if this is a new worker process that is still importing the script.
 
-    A worker process imports the script again to find its classes. Without a guard it reaches the
-    same DataLoader. multiprocessing would print a traceback in each worker.
+    A worker process imports the script again to find the script's classes. If the script does not
+    check `__name__`, this import creates the same DataLoader again. Without this function,
+    multiprocessing would print a traceback in each worker.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         script = os.path.basename(sys.argv[0]) or "the script"
-        # Written here, because a process forked by a server ends without a message.
+        # Written directly, because a process of a fork server ends without printing a message.
         sys.stderr.write(
             f"DataLoader(num_workers={count}): a worker process imports {script} again to find "
             f"its classes, and must not run the program: put the work of {script} under `if "
@@ -274,7 +276,7 @@ def _require_guarded_script(count: int) -> None:
 
 
 def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, reason: str) -> None:
-    """Raise TypeError with the name of the part that cannot be pickled, if there is one."""
+    """Raise TypeError if a part cannot be pickled; the message names the part."""
     parts = {"dataset": fetcher.dataset, "collate_fn": fetcher.collate, "worker_init_fn": init}
     for name, part in parts.items():
         try:
@@ -293,8 +295,8 @@ def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, rea
 def _send_to_nobody(part: object) -> None:
     """Pickle a part as multiprocessing does when it starts a process.
 
-    Locks can only be pickled this way. Otherwise, shared memory would start a thread that serves
-    it.
+    multiprocessing pickles locks only while it starts a process. To pickle shared memory at any
+    other time, it would start a thread that serves this memory.
     """
     set_spawning_popen(_Nobody())  # type: ignore[arg-type]
     try:

@@ -25,7 +25,7 @@ _PATIENCE_S = 2.0
 
 
 class WorkerInfo(NamedTuple):
-    """Information about this worker. Its seed depends on the generator and the worker's id."""
+    """Information about this worker. `seed` depends on the generator and the worker's id."""
 
     id: int
     num_workers: int
@@ -34,7 +34,7 @@ class WorkerInfo(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """A request to begin an epoch; it has no answer, and its error comes with the first batch."""
+    """A request to begin an epoch. It has no answer; if it fails, each Fetch returns the error."""
 
     seed: int
 
@@ -56,27 +56,28 @@ class Made(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An exception of a worker, in the form in which the main process raises it."""
+    """An exception of a worker: the type and the message that the main process raises."""
 
     type: type[BaseException]
     message: str
 
     def raise_again(self) -> None:
         """Raise an exception of the same type, with the worker's traceback in its message."""
-        # The exception has no local name here: its traceback would close a cycle around the pass.
+        # The exception is not stored in a local variable: its traceback refers to this frame, so
+        # there would be a reference cycle, which would keep the pass alive.
         raise self._made_again()
 
     def _made_again(self) -> BaseException:
         try:
             return self.type(_Lines(self.message))
         except Exception:
-            # The type takes other arguments than a message.
+            # The constructor of this exception type does not take just a message.
             return RuntimeError(self.message)
 
 
 class _Lines(str):
-    """A text that shows its line breaks in a KeyError too, which prints the repr of its
-    argument.
+    """A string that is its own repr. KeyError prints the repr of its argument, so it then shows
+    line breaks.
     """
 
     __slots__ = ()
@@ -104,7 +105,8 @@ def get_worker_info() -> WorkerInfo | None:
 
 def run(job: Job, requests: Connection, answers: Connection) -> None:
     """Serve requests until the main process closes the pipe or is gone."""
-    # Ctrl-C reaches the whole process group; the main process decides what happens to its workers.
+    # Ctrl-C sends SIGINT to the whole process group. Workers ignore it, because the main process
+    # decides when they end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A forked worker inherits the program's signal handlers, which must not run here.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -135,8 +137,8 @@ def _answer(answers: Connection, made: Made, worker_id: int) -> None:
 
 
 def _read(requests: Connection, todo: SimpleQueue[Any]) -> None:
-    # A thread reads requests immediately, so that the main process never blocks on sending one
-    # while this process blocks on sending a batch.
+    # A thread reads requests immediately, so that the main process never blocks on sending a
+    # request while this process blocks on sending a batch.
     try:
         while (request := requests.recv()) is not None:
             todo.put(request)
@@ -157,7 +159,7 @@ class _Once:
         self._failed: Failure | None = None
 
     def begin(self, seed: int) -> None:
-        """Seed the random generators of this process, and start the data from its beginning."""
+        """Seed the random generators of this process, and restart an iterable dataset."""
         global _info
         job = self._job
         seed += job.id

@@ -20,8 +20,8 @@ class Array(Protocol):
     """Memory of a device, with NumPy's metadata and basic views.
 
     Units   strides and nbytes in bytes
-    Note    metadata and views run nothing on the device. Only `reshape` copies, if no view can have
-            the new shape
+    Note    metadata and views run nothing on the device, except that `reshape` copies the array if
+            no view can have the new shape
     """
 
     @property
@@ -42,7 +42,7 @@ class Array(Protocol):
         """Return the same bytes as elements of another dtype, as NumPy does."""
 
     def __getitem__(self, index: Any, /) -> Any:
-        """Return a view; index holds integers, slices, Ellipsis and None only."""
+        """Return a view; `index` may contain only integers, slices, Ellipsis and None."""
 
 
 class Event(Protocol):
@@ -52,7 +52,7 @@ class Event(Protocol):
         """Return whether the stream has passed this point; never waits."""
 
     def synchronize(self) -> None:
-        """Wait until the stream has passed this point. Raises an error of the work before it."""
+        """Wait until the stream has passed this point. Raises an error of earlier work."""
 
 
 class Stream(Protocol):
@@ -75,7 +75,9 @@ class Stream(Protocol):
         """Wait until all queued work is done. Raises an error of that work."""
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
-        """Call function, on any thread, after the work queued so far; it may not use the device."""
+        """Call `function`, on any thread, after the work queued so far. `function` must not use the
+        device.
+        """
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -87,9 +89,9 @@ class Stream(Protocol):
 
 
 class Result(NamedTuple):
-    """The description of a kernel's result: its dtype, and its shapes for users and for the kernel.
+    """The dtype of a kernel's result, the shape that users see, and the shape that the kernel gets.
 
-    `order` lists the axes from the slowest to the fastest if the memory is not in C order.
+    If the memory is not in C order, `order` lists the axes by stride, the largest stride first.
     """
 
     shape: tuple[int, ...]
@@ -139,12 +141,12 @@ class Backend(Protocol):
     ) -> Any:
         """Return an array of the device with these values: a copy, except on the CPU.
 
-        With non_blocking, pinned memory may be read after the return; the caller must not change it
-        before that.
+        With `non_blocking`, pinned memory may be read after this method has returned. The caller
+        must not change the memory until it has been read.
         """
 
     def from_constant(self, array: np.ndarray, index: int | None = None) -> Any:
-        """Like from_numpy, but a captured graph may copy the values again at each replay."""
+        """Do as `from_numpy` does; also allowed during a capture, and each replay copies again."""
 
     def is_capturing(self, index: int | None = None) -> bool:
         """Return whether this thread's work is currently captured into a graph instead of run."""
@@ -152,7 +154,8 @@ class Backend(Protocol):
     def to_numpy(self, array: Any, *, non_blocking: bool = False) -> np.ndarray:
         """Wait for the current stream and return the values: a copy, except on the CPU.
 
-        With non_blocking the values may arrive later, in the order of the current stream's work.
+        With `non_blocking`, a backend may return at once. The values then arrive later, in the
+        order of the current stream's work.
         """
 
     def into_host(self, room: np.ndarray, array: Any) -> bool:
@@ -165,34 +168,37 @@ class Backend(Protocol):
         """Return the index of the array's device."""
 
     def data_ptr(self, array: Any) -> int:
-        """Return the address of the first element, which identifies the memory; do not read it."""
+        """Return the address of the first element. It only identifies memory: do not read there."""
 
     def expand(self, array: Any, shape: Sequence[int]) -> Any:
-        """Return a read-only view broadcast to shape, with stride 0 along repeated axes."""
+        """Return a read-only view broadcast to `shape`. Repeated axes have stride 0."""
 
     def as_strided(
         self, array: Any, shape: Sequence[int], strides_bytes: Sequence[int], offset_bytes: int = 0
     ) -> Any:
-        """Return a view of array's memory; offset_bytes counts from array's first element."""
+        """Return a view of memory that starts `offset_bytes` after the array's first element."""
 
     def reinterpret(self, array: Any, dtype: Any) -> Any:
         """Return the same bytes as elements of another dtype, like NumPy's view.
 
-        The last axis must be contiguous; its length changes.
+        The last axis must be contiguous. Its length changes if the element sizes differ.
         """
 
     def copy_into(self, out: Any, array: Any) -> None:
-        """Copy array to out, with C's casts and broadcasting; they may be on two devices."""
+        """Copy `array` to `out`, with C's casts and broadcasting. Their devices may differ."""
 
     def pointwise(self, body: Body, arrays: Sequence[Any], out: Any) -> None:
-        """Write the body's value into out; arrays have the compute dtype and broadcast to out."""
+        """Write the body's values to `out`. `arrays` have the dtype of the computation, and shapes
+        that broadcast to the shape of `out`.
+        """
 
     def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
         """Return the structured kernel `module.function` of this backend.
 
-        Note    a kernel's arguments are the arrays it reads, the arrays it writes, then numbers;
-                arrays may be empty. For half types, callers pass in `reads` how many arrays the
-                kernel only reads, so that the CPU can compute in float32
+        Note    a kernel's arguments are first the arrays that it reads, then the arrays that it
+                writes, then numbers. Arrays may be empty. For half types, callers pass the number
+                of arrays that the kernel only reads as `reads`, so that the CPU can compute in
+                float32
         """
 
     def making(
@@ -207,8 +213,8 @@ class Backend(Protocol):
     ) -> Callable[..., Any]:
         """Return a function of raw arrays that runs a kernel and returns its results as new arrays.
 
-        The function returns one array or several. Unless of_any_layout is set, all calls must have
-        arrays of the same layouts.
+        The function returns an array, or a sequence of arrays if the kernel has several results.
+        Without `of_any_layout`, each argument must have the same layout in all calls.
         """
 
     def add_into(self, accumulator: Any, array: Any) -> None:
@@ -223,7 +229,8 @@ class Backend(Protocol):
     def record_stream(self, array: Any, stream: Stream) -> None:
         """Delay the reuse of array's memory after it is freed.
 
-        The reuse waits for the work that `stream` has queued when the memory is freed.
+        The memory is not used again before `stream` has done the work that was queued on it when
+        the memory was freed.
         """
 
     def synchronize(self, index: int | None = None) -> None:
@@ -267,11 +274,11 @@ def filling(
 
 
 _loaded: Final[dict[str, Backend]] = {}
-# Types without streams: a call returns when its work is done.
+# Device types without streams: a call returns only when its work is done.
 _WITHOUT_STREAMS: Final = frozenset({"cpu", "meta"})
 _loaders: Final[dict[str, Callable[[], Backend]]] = {}
-# Guards _loaders and the loading of a backend. A loader may import modules while it is held, but
-# acquires no other lock.
+# Guards _loaders and the loading of a backend. While this lock is held, a loader may import modules
+# but acquires no other lock.
 _loaders_lock: Final = threading.RLock()
 
 
@@ -306,7 +313,9 @@ def replace_backend(backend: Backend) -> None:
 
 
 def register_backend(device_type: str, load: Callable[[], Backend]) -> None:
-    """Register the function that creates the backend of a new type at the first backend_of."""
+    """Register a new device type. The first `backend_of` call for it creates the backend with
+    `load`.
+    """
     with _loaders_lock:
         if device_type in _loaders:
             raise DeviceError(f"a backend of type {device_type!r} is registered already")

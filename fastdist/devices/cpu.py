@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _KEPT_BLOCK = 16 * _MIB
-# From this many elements on, copies check for a repeated value. For the gradient of a sum of 1e6
-# elements, the backward pass then takes 99 us instead of 147; with 1e5 it would take 20 instead of
-# 19 (AMD EPYC).
+# Copies of at least this many elements check whether the source repeats elements by broadcasting.
+# With this check, the backward pass of a sum of 1e6 elements takes 99 us instead of 147; for 1e5
+# elements it would take 20 us instead of 19 (AMD EPYC).
 _MANY = 1 << 18
 
 
@@ -49,22 +49,23 @@ def keep_freed_memory() -> None:
 
 
 # Note [Freed memory]
-# By default, glibc maps each block over 128 KiB from the kernel, and unmaps it when it is freed. It
-# also returns free memory at the end of the heap beyond that size. A training step frees what its
-# forward pass saved, so the next step has a page fault for every 4 KiB that it writes. A step of a
-# GPT of width 256 has 1100, a twelfth of its CPU time. When a mapped block is freed (up to 32 MiB),
-# glibc raises the first threshold to its size and the second to twice that. So an unused block of
-# 16 MiB is freed here: it costs 64 us and no memory. Afterwards a heap keeps at most 32 MiB of free
-# memory at its end. If users set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_, their thresholds
-# stay; other allocators are not affected. kernels/cpu/memory.py caches larger blocks, and more of
-# them.
+# By default, glibc maps each block over 128 KiB from the kernel, and unmaps it when it is freed
+# (the mmap threshold). glibc also returns free memory at the end of the heap to the kernel if it is
+# more than 128 KiB (the trim threshold). A training step frees the memory that its forward pass
+# saved, so the next step has a page fault for every 4 KiB that it writes. A step of a GPT of width
+# 256 has 1100 page faults, which take a twelfth of its CPU time. When a mapped block of up to 32
+# MiB is freed, glibc raises the mmap threshold to the block's size, and the trim threshold to twice
+# that size. So `keep_freed_memory` allocates and frees an unused block of 16 MiB, which costs 64 us
+# and no memory. Afterwards a heap keeps at most 32 MiB of free memory at its end. If users set
+# MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_, their thresholds stay. Allocators other than
+# glibc's are not affected. kernels/cpu/memory.py caches larger and more blocks.
 #
-# glibc also has several heaps (arenas), up to eight per core, which threads share out among
-# themselves; a freed block returns to its own heap. Any free thread of a pool may run the next
-# request of a job, so each heap had page faults for memory that was free in another heap. In 8
-# rounds of `bench jobs`, the two busiest workers had 11,600 faults; with two heaps they have 2,800
-# (2.7 us each on an AMD EPYC, more under memory pressure). There are two because ZeroMQ's thread
-# allocates without the interpreter lock.
+# glibc also has several heaps (arenas), up to eight per core. Each thread allocates from one of
+# them, and a freed block returns to the heap that it came from. Any free thread of a pool may run
+# the next request of a job, so threads had page faults although another heap had free memory. In 8
+# rounds of `bench jobs`, the two busiest workers had 11,600 page faults; with two heaps they have
+# 2,800 (2.7 us each on an AMD EPYC, more under memory pressure). There are two heaps instead of
+# one, because ZeroMQ's thread allocates without holding the interpreter lock.
 _HEAPS = 2
 _M_ARENA_MAX = -8
 keep_freed_memory()
@@ -73,8 +74,8 @@ keep_freed_memory()
 def share_freed_memory() -> None:
     """Make threads that start from now on share two heaps of glibc.
 
-    Then one thread of a pool can reuse memory that another one freed. See Note [Freed memory].
-    MALLOC_ARENA_MAX, or glibc's tunable of that name, takes precedence.
+    Then one thread of a pool can reuse memory that another thread freed. See Note [Freed memory].
+    The environment variable MALLOC_ARENA_MAX, or glibc's tunable `arena_max`, takes precedence.
     """
     told = "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", "")
     if sys.platform == "linux" and not told:
@@ -87,8 +88,8 @@ def share_freed_memory() -> None:
 def compiled_draws(words: int) -> Any:
     """Return the module of compiled random number kernels, or None to use NumPy.
 
-    None is returned for few words if Numba is not loaded and no compiled kernels are stored, or
-    while they are compiled in the background.
+    The result is None while kernels are being compiled in the background. It is also None for few
+    words if Numba is not loaded and the disk cache has no compiled kernels.
     """
     if words < philox.LARGE and not _has_compiled_draws():
         return None
@@ -120,7 +121,7 @@ philox.Compiled.find = staticmethod(compiled_draws)
 
 
 class CpuEvent:
-    """An event that has always passed, because CPU work is done when its call returns."""
+    """An event that is always complete, because CPU work is done when its call returns."""
 
     __slots__ = ()
 
@@ -141,8 +142,8 @@ class CpuStream:
         return _EVENT
 
     def wait_event(self, event: Any) -> None:
-        # For an event of a device, the caller waits here, because the next CPU work may be its
-        # next statement.
+        # An event of another device blocks the calling thread, because the thread's next statement
+        # may already be CPU work.
         event.synchronize()
 
     def query(self) -> bool:
@@ -183,7 +184,7 @@ def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
 def copy_of(array: np.ndarray) -> np.ndarray:
     """Return a copy in C order."""
     if array.nbytes < LINES_FROM:
-        return np.array(array, order="C")  # half the time of the lines below
+        return np.array(array, order="C")  # for small arrays, half the time of the lines below
     made: np.ndarray = memory.empty(array.shape, array.dtype)
     made[...] = array
     return made
@@ -194,8 +195,8 @@ def _add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
         np.add(accumulator, array, accumulator)
 
 
-# NumPy's warnings about NaN and overflow are suppressed. These are functions, because methods would
-# add a call to each accumulation of gradients.
+# NumPy's warnings about NaN and overflow are suppressed. Both names are functions, because methods
+# would add a function call to each accumulation of gradients.
 copy_into: Callable[[np.ndarray, np.ndarray], None] = silent(_copy_into)
 add_into: Callable[[np.ndarray, np.ndarray], None] = silent(_add_into)
 
@@ -255,7 +256,8 @@ class CpuBackend:
         strides = expanded_strides(array, shape)
         if not array.flags.forc:
             return self.as_strided(array, shape, strides)
-        # Takes a third of as_strided's time, but needs a buffer, which contiguous arrays export.
+        # The constructor takes a third of the time of as_strided, but it needs the buffer
+        # interface, which only contiguous arrays provide.
         view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, strides)
         if _repeats(view):
             view.flags.writeable = False
@@ -273,7 +275,8 @@ class CpuBackend:
         view = as_strided(array, shape, strides_bytes)
         if 0 not in strides_bytes or not _repeats(view):
             return view
-        # A view of the view, because views of as_strided's own result would be writable again.
+        # The flag is set on a view of as_strided's result, because further views of the result
+        # itself would be writable again.
         view = view[...]
         view.flags.writeable = False
         return view
@@ -361,7 +364,7 @@ class _Memory:
 def _repeats(view: np.ndarray) -> bool:
     """Return whether elements share memory along an axis with stride 0.
 
-    Writing to such a view is refused, except to fill it with one number.
+    Such views are made read-only: in-place ops refuse them, except a fill with one number.
     """
     repeated = [n for n, s in zip(view.shape, view.strides, strict=True) if s == 0 and n > 1]
     return bool(repeated) and view.size > 0
@@ -369,5 +372,6 @@ def _repeats(view: np.ndarray) -> bool:
 
 def _starting_at(array: np.ndarray, offset_bytes: int) -> np.ndarray:
     address = int(array.__array_interface__["data"][0]) + offset_bytes
-    # The array interface describes bfloat16 and similar dtypes only by their size.
+    # `view` sets the dtype, because the array interface of bfloat16 and similar dtypes gives only
+    # the element size.
     return np.asarray(_Memory(array, address)).view(array.dtype)

@@ -10,7 +10,7 @@ from fastdist.core.errors import DeviceError
 
 
 def find_kernel(twin: Literal["cpu", "cuda"], name: str) -> Callable[..., None]:
-    """Return the kernel of a name such as "nn.softmax.softmax" (package, module, function).
+    """Return the kernel with a name such as "nn.softmax.softmax" (package, module, function).
 
     The kernel is looked up in fastdist.kernels.cpu or fastdist.kernels.cuda.
 

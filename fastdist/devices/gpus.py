@@ -1,4 +1,4 @@
-"""The number of GPUs and their indices, found without loading CuPy if it is not installed."""
+"""The number of GPUs and their indices; 0 GPUs if CuPy is not installed."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def device_count() -> int:
 
 @functools.lru_cache(maxsize=1)
 def _finds_cupy(*folders: str) -> bool:
-    """Return whether a folder of the import path has CuPy.
+    """Return whether `folders`, which are the import path, have CuPy.
 
-    The result is cached, because programs call this often, and the import system reads the disk
-    each time, which takes 44 us.
+    The result is cached, because programs call `device_count` often. Without the cache, the import
+    system would read the disk each time, which takes 44 us.
     """
     return importlib.util.find_spec("cupy") is not None
 
 
 def index_of(device: Any) -> int:
-    """Return the index of a GPU given by a name, a number, or None for this thread's current GPU.
+    """Return the index of a GPU, given by name or number; None means this thread's current GPU.
 
     Raises  ValueError for a device that is not a GPU
     """

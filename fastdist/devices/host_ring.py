@@ -1,4 +1,4 @@
-"""A bounded pool of pinned CPU memory, through which copies from and to devices go."""
+"""A bounded pool of pinned CPU memory, which copies from and to devices use as staging memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from fastdist.core.errors import DeviceError
 
 # Note [Locked memory]
 # A device can copy asynchronously only from and to page-locked memory. Locking pages takes
-# milliseconds, and the rest of the machine cannot use locked memory. So there are reusable blocks
-# whose sizes are powers of two, with a bound on their sum. A caller gets an array of bytes that
-# uses a block. This loan ends when the last view of the array is deleted: after a message was sent,
-# its peer was lost, or a pass failed. The block is reused after the device has finished the copies
-# from and to it.
+# milliseconds, and other programs cannot use locked memory. So there are reusable blocks whose
+# sizes are powers of two, and the sum of their sizes is bounded. A caller borrows a block as an
+# array of bytes. This loan ends when the last view of the array is deleted, for example after a
+# message was sent, after its peer was lost, or after a pass failed. The block is reused after the
+# device has finished all copies from and to the block.
 #
-# If all blocks are in use, a caller waits for one to be returned, which keeps senders from running
-# ahead of the network. It does not wait forever: a call that waits for its answer may hold its
-# block, and the answer may need another one. So after PATIENCE_S, and for requests above the bound,
-# the caller gets unlocked memory. Copies are then slower, but have the same results.
+# If all blocks are in use, a caller waits until a block is returned. This wait keeps senders from
+# running ahead of the network. A caller must not wait forever: a call that waits for its answer may
+# hold a block, while the answer needs another block. So after PATIENCE_S, and for requests above
+# the bound, the caller gets unlocked memory. Copies are then slower, but have the same results.
 MOST_BYTES: Final = 256 << 20
 PATIENCE_S: Final = 0.1
-# How often waiters check for returned blocks: one waiter may collect them all, without notifying
-# the other waiters.
+# How often waiting threads check for returned blocks. They must check, because one of them may
+# collect all returned blocks without notifying the others.
 _LOOK_EVERY_S: Final = 0.005
 _LEAST_BYTES: Final = 4096
 
@@ -44,17 +44,17 @@ class Passed(Protocol):
 
 
 class _Returned(NamedTuple):
-    """A block whose loan has ended, and the device's events that must pass before its reuse."""
+    """A block whose loan has ended, and the events that must be complete before its reuse."""
 
     memory: np.ndarray[Any, Any]
     events: Sequence[Passed]
-    # Arrays of the device that the copies to the block read until these events.
+    # Arrays of the device that copies to the block read; kept alive until the events are complete.
     kept: Sequence[Any]
     is_locked: bool
 
 
 class Loan:
-    """One use of a block, which ends when the last view of it is deleted."""
+    """One use of a block. The use ends when the last view of the block is deleted."""
 
     __slots__ = ("__array_interface__", "_block", "_kept", "_returned", "events", "is_locked")
 
@@ -67,16 +67,16 @@ class Loan:
         self.__array_interface__ = block.__array_interface__
 
     def hold(self, event: Passed, arrays: Sequence[Any] = ()) -> None:
-        """Keep the block, and these arrays of the device, until an event has passed."""
+        """Keep the block, and these arrays of the device, until the stream has passed an event."""
         self.events.append(event)
         self._kept += arrays
 
     def has_arrived(self) -> None:
-        """Remove the events to wait for, because the caller has waited for them."""
+        """Remove all events and arrays, because the caller has waited for the events."""
         self.events, self._kept = [], []
 
     def __del__(self) -> None:
-        # Acquires no lock, because a finalizer may interrupt any line.
+        # This method acquires no lock, because it is a finalizer, which may interrupt any line.
         self._returned.put(_Returned(self._block, self.events, self._kept, self.is_locked))
 
 
@@ -85,7 +85,7 @@ class HostRing:
 
     Units   bytes
     Thread  any; `_lock` guards the free blocks, the returned blocks with unfinished copies, and the
-            byte count. The device is queried while it is held, but no other lock is acquired
+            byte count. The thread that holds `_lock` queries the device, but acquires no other lock
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class HostRing:
         self._bytes = 0
 
     def lend(self, size_bytes: int) -> tuple[Loan, np.ndarray[Any, Any]]:
-        """Return a loan of this many bytes, and an array of them, which keeps the loan alive.
+        """Return a loan of this many bytes, and an array of these bytes. The array keeps the loan.
 
         Thread  may wait for a block to be returned, for at most `patience_s`
         """
@@ -115,13 +115,13 @@ class HostRing:
         return loan, np.asarray(loan)[:size_bytes]
 
     def usage(self) -> tuple[int, int]:
-        """Return the locked bytes that are in use (lent, or being copied), and all locked bytes."""
+        """Return two byte counts: locked memory in use (lent or being copied), and all of it."""
         with self._lock:
             self._collect()
             return self._bytes - self._free_bytes(), self._bytes
 
     def close(self) -> None:
-        """Wait for the copies of returned blocks, when the backend shuts down."""
+        """Wait for the copies of returned blocks; called when the backend shuts down."""
         with self._lock:
             self._collect()
             late, self._late = self._late, []
@@ -154,7 +154,7 @@ class HostRing:
             return None
 
     def _make_room(self, rounded: int) -> bool:
-        """Drop free blocks of other sizes until there is room, if possible; return success."""
+        """Drop free blocks of other sizes until `rounded` bytes fit; return whether they fit."""
         if self._bytes - self._free_bytes() + rounded > self.most_bytes:
             return False
         while self._bytes + rounded > self.most_bytes:
@@ -164,7 +164,7 @@ class HostRing:
         return True
 
     def _wait(self, late: _Returned | None, deadline: float) -> bool:
-        """Wait until a block may be free; return False after the deadline."""
+        """Wait until a block may have become free; return False after the deadline."""
         if time.monotonic() >= deadline:
             return False
         if late is not None:
@@ -181,7 +181,7 @@ class HostRing:
         return True
 
     def _collect(self) -> None:
-        """Process returned blocks: make them free, or keep them until their events have passed."""
+        """Process returned blocks: free those whose events are complete, and keep the others."""
         came, self._late = self._late, []
         while True:
             try:

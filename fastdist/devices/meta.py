@@ -1,9 +1,10 @@
 """The meta device: arrays with a shape, strides and a dtype, but without memory or values.
 
 Shapes, dtypes and strides are known before a kernel runs: a Plan describes the results, the backend
-allocates memory for them, and the kernel fills it. On this device memory is a `MetaArray` and every
-kernel does nothing, so each op computes its outputs' metadata by the same rules as on the CPU. A
-rule that needs values calls `to_numpy`, which raises here and names the op.
+allocates memory for the results, and the kernel fills this memory. On the meta device, memory is a
+`MetaArray` and every kernel does nothing. So each op computes the metadata of its results by the
+same rules as on the CPU. A rule that needs values calls `to_numpy`, which on this device raises an
+error that names the op.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _LARGEST: Final = (1 << 63) - 1
 class MetaArray:
     """An array without values, but with NumPy's metadata and basic views.
 
-    `base` is the array that a view is a part of; None for an array that is not a view. `offset`
-    counts bytes from base's start.
+    `base` is the array of which this array is a view; None if this array is not a view. `offset`
+    is the number of bytes from the start of `base`.
     """
 
     __slots__ = ("__weakref__", "base", "dtype", "offset", "shape", "strides")
     __array_ufunc__ = None
-    data: Final = SimpleNamespace(ptr=0)  # for code that reads CuPy's `data.ptr`: 0, no address
+    data: Final = SimpleNamespace(ptr=0)  # for code that reads CuPy's `data.ptr`; not an address
     __hash__ = object.__hash__
 
     def __init__(
@@ -66,7 +67,7 @@ class MetaArray:
 
     @property
     def root(self) -> MetaArray:
-        """The array that this one is a view of, or the array itself."""
+        """The array of which this array is a view; for other arrays, the array itself."""
         return self if self.base is None else self.base
 
     def reshape(self, *shape: Any) -> MetaArray:
@@ -85,7 +86,7 @@ class MetaArray:
         return self._view(shape, tuple([self.strides[axis] for axis in order]))
 
     def view(self, dtype: Any, /) -> MetaArray:
-        """Return the same bytes as elements of another dtype; the last axis changes its length."""
+        """Return the same bytes as elements of another dtype; this may change the last length."""
         dtype = np.dtype(dtype)
         own = self.dtype.itemsize
         if dtype.itemsize == own:
@@ -103,7 +104,7 @@ class MetaArray:
         return MetaArray(shape, dtype, strides, self.root, self.offset)
 
     def __getitem__(self, index: Any, /) -> MetaArray:
-        """Return a view; index holds integers, slices, Ellipsis and None only."""
+        """Return a view; `index` may contain only integers, slices, Ellipsis and None."""
         entries = list(index) if isinstance(index, tuple) else [index]
         taken = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
         if taken > self.ndim:
@@ -149,7 +150,7 @@ class MetaArray:
 
 
 def refuse_values() -> NoReturn:
-    """Raise NotImplementedError that names the op, because it needs values of a meta tensor."""
+    """Raise a NotImplementedError that names the op which needs values of a meta tensor."""
     op = running_op()
     if op in ("", "to", "cpu", "cuda", "copy_", "numpy", "tolist"):
         raise NoDataError("Cannot copy out of meta tensor; no data!")
@@ -221,7 +222,7 @@ class MetaBackend:
         return None
 
     def data_ptr(self, array: MetaArray) -> int:
-        """Return the array's offset, so that two arrays of the same memory can be compared."""
+        """Return the array's offset, by which two views of the same array can be compared."""
         return array.offset
 
     def expand(self, array: MetaArray, shape: Sequence[int]) -> MetaArray:
@@ -240,7 +241,7 @@ class MetaBackend:
         return array.view(dtype)
 
     def copy_into(self, out: MetaArray, array: Any) -> None:
-        expanded_strides(array, out.shape)  # raises if it does not broadcast
+        expanded_strides(array, out.shape)  # raises ShapeError if `array` does not broadcast
 
     def pointwise(self, body: Body, arrays: Sequence[Any], out: MetaArray) -> None:
         pass
@@ -293,7 +294,7 @@ def _place(entry: Any, length: int) -> int:
 
 
 def _without_wildcard(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Return shape with -1 replaced by a length. Raises ShapeError if size does not fit."""
+    """Return `shape` with -1 replaced by a length. Raises ShapeError if its size is not `size`."""
     if -1 in shape:
         known = prod([length for length in shape if length != -1])
         found = size // known if known else 0
@@ -309,7 +310,8 @@ def _strides_as(
     """Return the strides of a view of another shape, or None if there is no such view."""
     if not prod(shape):
         return new_array(wanted, np.dtype(f"V{itemsize}")).strides
-    # Runs of axes with a single step, as (elements, step between elements), slowest first.
+    # Neighbouring axes are merged where one stride covers them. Each entry is (elements, stride),
+    # the largest stride first.
     runs: list[tuple[int, int]] = []
     for length, step in zip(shape, strides, strict=True):
         if length == 1:

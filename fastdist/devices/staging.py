@@ -1,4 +1,4 @@
-"""Copies of several arrays between devices and the CPU, with one block of memory and one event."""
+"""Copies several arrays between devices and the CPU through one block of pinned memory."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ class Away(Backend, Protocol):
         """Return the device's stream that is reserved for copies to the CPU."""
 
     def begin_copy_to_host(self, out: np.ndarray, array: Any) -> None:
-        """Queue a copy to contiguous CPU memory on the current stream; out must stay alive."""
+        """Queue a copy to contiguous CPU memory on the current stream. The caller keeps `out`."""
 
     def begin_copy_from_host(self, array: np.ndarray, index: int | None = None) -> Any:
-        """Return an array to which the current stream copies contiguous CPU memory.
+        """Queue a copy of contiguous CPU memory on the current stream; return the new array.
 
-        The memory must not change until the copy is done.
+        The CPU memory must not change until the copy is done.
         """
 
 
 class HostCopies:
-    """Arrays of devices that are being copied to the CPU; `arrays` may be read after wait_for.
+    """Queued copies of device arrays to the CPU. Callers may read `arrays` after `wait_for`.
 
-    The copies of one device run on its copy stream, which waits for the work that the calling
-    thread has queued there. Other streams do not wait for the copies. With `holds_back`, later work
-    of the current stream waits too, and may then write to the arrays.
+    The copies of one device run on its copy stream. The copy stream waits for the work that the
+    calling thread has queued on the device. Other streams do not wait for the copies. With
+    `holds_back`, later work of the current stream waits for the copies, so that it may write to the
+    device arrays.
 
-    Thread  any may create it and wait for it; creating it may wait for a block of the HostRing
+    Thread  any may create this object and wait for it; creation may wait for a block of the
+            HostRing
     """
 
     __slots__ = ("_holds_back", "_loans", "arrays", "events")
@@ -80,12 +82,12 @@ class HostCopies:
                     backend.current_stream(index).wait_event(event)
 
     def wait(self) -> None:
-        """Wait until the arrays are complete. Raises errors of the device."""
+        """Wait until the copies are complete. Raises errors of the device."""
         wait_for([self])
 
 
 def wait_for(copies: Iterable[HostCopies]) -> None:
-    """Wait until all copies are complete; only the last event of each stream is waited for.
+    """Wait until all copies are complete. This waits only for the last event of each stream.
 
     Raises  errors of the devices
     """
@@ -105,8 +107,8 @@ def copy_to_devices(
 ) -> tuple[list[Any], list[tuple[Device, Event]]]:
     """Queue copies of CPU arrays to devices; return the new arrays, and events after the copies.
 
-    The given arrays may change as soon as this returns. The copies run on the calling thread's
-    current streams.
+    The caller may change the given arrays as soon as this function returns. The copies run on the
+    calling thread's current streams.
 
     Thread  any; may wait for a block of the HostRing
     """
@@ -132,8 +134,9 @@ def copy_to_devices(
 
 
 def usage() -> dict[str, tuple[int, int]]:
-    """Return the locked bytes in use and in total, for each loaded device type."""
-    # Read from vars(), because the CUDA backend of a forked child raises for every attribute.
+    """Return two byte counts for each loaded device type: locked memory in use, and all of it."""
+    # The ring is read from vars(), because in a forked child each attribute of the CUDA backend
+    # raises an error.
     rings = {kind: vars(backend).get("host_ring") for kind, backend in loaded_backends()}
     return {kind: ring.usage() for kind, ring in rings.items() if ring is not None}
 
@@ -147,7 +150,7 @@ def _by_type(devices: Sequence[Device]) -> Iterator[tuple[Away, list[int]]]:
 
 
 def _lend(backend: Away, arrays: Sequence[Any]) -> tuple[Loan, list[np.ndarray[Any, Any]]]:
-    """Return a loan, and one contiguous array in its memory for each of `arrays`."""
+    """Return a loan and, for each array of `arrays`, a contiguous array in the loan's memory."""
     starts, end = [], 0
     for array in arrays:
         starts.append(end)
@@ -164,12 +167,12 @@ def _order_of(array: Any) -> tuple[int, ...] | None:
 
 
 def _in_order(array: Any) -> Any:
-    """Return an array with its axes transposed to their order in memory."""
+    """Return a view of an array whose axes are transposed to their order in memory."""
     order = _order_of(array)
     return array if order is None else array.transpose(order)
 
 
 def _as_before(copied: Any, array: Any) -> Any:
-    """Return a copy of _in_order(array), transposed back to array's axes."""
+    """Transpose `copied`, a copy of `_in_order(array)`, back to the order of the array's axes."""
     order = _order_of(array)
     return copied if order is None else copied.transpose(undone(order))

@@ -1,8 +1,8 @@
 """Shows an op as it runs: python -m fastdist.dispatch show mul [--dtype float64].
 
 Prints the declaration, the public function with its short path, the Node that records the op, the
-derivatives, and the CPU and CUDA source of its kernels. Parts that the op does not have are left
-out.
+derivatives, and the CPU and CUDA source of the op's kernels. Parts that the op does not have are
+left out.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def _structured_sections(op: StructuredOp) -> Iterator[tuple[str, str]]:
 
 
 def _text_of(node: type[Any]) -> str:
-    """Return the source of a Node class, generated or written by hand."""
+    """Return the source of a Node class, which is generated or written by hand."""
     file = node.apply.__code__.co_filename
     return "".join(linecache.getlines(file)) or inspect.getsource(node)
 
 
 def _takes(body: Body, dtype: DType) -> DType:
-    """Return dtype, or int64 for a body that takes only integers."""
+    """Return `dtype`, or int64 if `body` takes only integers and `dtype` is a float dtype."""
     calls = [node.primitive for node in walk(body.tree) if isinstance(node, Call)]
     is_integral = any(name.startswith("bitwise") or name == "gcd" for name in calls)
     return all_dtypes.int64 if is_integral and dtype.may_have_gradient else dtype

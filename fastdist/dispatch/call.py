@@ -43,12 +43,12 @@ from .target import NEW, First, Out, Target
 
 
 class GeneralPath(RecordedOp[P, R]):
-    """An op with the general path: `general` has the five steps; each kind of op defines parts of
-    them.
+    """An op with the general path. `general` has the five steps; each kind of op defines how some
+    of these steps run.
 
-    A Route runs the op. Its `values` are the operands, followed by those numbers of the op that the
-    kernel takes, as tensors. `resolves` means that the op only reads the values of its operands, so
-    a lazy conj or neg view may be replaced by its result.
+    A Route runs the op on `values`: the operands, followed by the numbers (as tensors) that the
+    kernel takes. `resolves` means that the op only reads the values of its operands, so the op may
+    get a computed tensor instead of a lazy conj or neg view.
     """
 
     resolves = True
@@ -68,13 +68,13 @@ class GeneralPath(RecordedOp[P, R]):
         return self.run_call(operands, attributes, self.target_of(operands, out))
 
     def target_of(self, operands: Given, out: Any) -> Target:
-        """Return where the result of a call goes."""
+        """Return the Target of a call: where its result goes."""
         return NEW if out is None else Out(self.out, out)
 
     def run_call(self, operands: Given, attributes: Given, target: Target) -> Any:
         """Run a call that no interpreter has taken."""
         given, operands = operands, self.accept_operands(operands)
-        # By identity: `in` would compare, and comparing Tensors is an op.
+        # Operands are compared by identity, because `in` would use ==, which is an op on Tensors.
         if any(o is NotImplemented for o in operands) or not any(
             isinstance(o, Tensor) for o in operands
         ):
@@ -88,8 +88,8 @@ class GeneralPath(RecordedOp[P, R]):
         return target.run(self, route, values)
 
     def _call_resolved(self, operands: Given) -> Any:
-        """Run the public function on operands whose lazy conj or neg has been computed, because its
-        short path may accept the new operands. Return NOT_TAKEN where more checks are needed.
+        """Compute the lazy conj or neg of all operands, and run the public function on the results,
+        because its short path may accept these. Return NOT_TAKEN if more checks are needed.
         """
         is_public = self.resolves and OPS.get(self.name) is self
         if is_public and all(isinstance(o, Tensor | int | float | complex) for o in operands):
@@ -97,7 +97,7 @@ class GeneralPath(RecordedOp[P, R]):
         return NOT_TAKEN
 
     def is_one_call(self, attributes: Given) -> bool:
-        """Return whether a trace shows a call as one op: false if attributes contain tensors."""
+        """Return whether a trace shows a call as one op; False if attributes contain tensors."""
         return self.kind != "structured" or are_keys(attributes)
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
@@ -106,15 +106,17 @@ class GeneralPath(RecordedOp[P, R]):
 
     def accept_operands(self, operands: Given) -> Given:
         """Return operands in the form that the op takes, with NotImplemented in place of an operand
-        that it does not take. If the op does more than read values, its first operand stays a lazy
-        conj or neg view.
+        that the op does not take. Unless `resolves` is set, the first operand stays a lazy conj or
+        neg view.
         """
         if self.resolves or operands[0].__class__ is not LazyConjNeg:
             return tuple([as_operand_of(operand) for operand in operands])
         return (operands[0], *map(as_operand_of, operands[1:]))
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return a function of other ops if the op has no kernel for these operands, else None."""
+        """Return a function that calls other ops if the op has no kernel for these operands;
+        otherwise None.
+        """
         complex_decomposition = self.complex_decomposition
         if complex_decomposition is None or not any(
             isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands
@@ -127,7 +129,7 @@ class GeneralPath(RecordedOp[P, R]):
         )
 
     def computes(self, operands: Given, attributes: Given) -> bool:
-        """Return whether this op has a kernel for the call, and needs no other ops."""
+        """Return whether this op has its own kernel for the call, so that it needs no other ops."""
         return self.decomposition(operands, attributes) is None
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
@@ -135,12 +137,12 @@ class GeneralPath(RecordedOp[P, R]):
         raise NotImplementedError(self.name)
 
     def run_recorded(self, route: Route, values: Given) -> Any:
-        """Return the result, or a tuple of results, recorded and with tangents."""
+        """Run a Route, record the call and compute tangents; return the result or the results."""
         results = self.run_route(route, values)
         special = has_tangents(values)
         if special:
             for result in results if self.several else results[:1]:
-                extra_of(result)  # a Node that saves its output reads the tangents from it
+                extra_of(result)  # a Node that saves its output finds the tangents in this object
         self.record(results, values, route)
         if special:
             self.carry_tangents(results, values, route)
@@ -161,9 +163,9 @@ class GeneralPath(RecordedOp[P, R]):
         route: Route,
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Record the call in the graph if a gradient can flow through it, or in any case if
-        `attach` is given. The Node belongs to the first result, or to all results of an op with
-        `several`.
+        """Record the call in the graph if a gradient can flow through the call; if `attach` is
+        given, always record it. The Node belongs to the first result, or to all results if the op
+        has `several`.
         """
         if attach is None and not (self.may_record and route.records and is_recorded(values)):
             return
@@ -183,7 +185,7 @@ class GeneralPath(RecordedOp[P, R]):
 
 # The text of help() for an in-place twin.
 TWIN_DOC: Final = "In-place version of {}: writes the result into this tensor and returns it."
-# The attributes that an in-place op shares with the op whose result it writes.
+# The attributes that an in-place op copies from the op whose result it writes.
 _COPIED: Final = (
     *[name for name in Op.__slots__ if not name.startswith("__")],
     *("form", "may_record", "number_names", "usual"),
@@ -218,8 +220,9 @@ class InPlace(GeneralPath[P, R]):
         return TWIN_DOC.format(self.functional_op.name)
 
     def general_call(self) -> Callable[..., Any]:
-        """Return the general path of the public function. For an operator such as `+=` it returns
-        NotImplemented for operands that no op takes, so that Python tries the other operand.
+        """Return the general path of the public function. An operator such as `+=` has a general
+        path that returns NotImplemented for operands that no op takes, so that Python tries the
+        operator of the other operand.
         """
         return operator_of(self, self.operator) if self.operator else super().general_call()
 
@@ -241,7 +244,7 @@ class InPlace(GeneralPath[P, R]):
 
 
 def as_operand_of(value: Any) -> Any:
-    """Return value as an operand, a tensor or a number; NotImplemented where no op takes it."""
+    """Return `value` as an operand (a tensor or a number); NotImplemented if no op takes it."""
     if isinstance(value, Tensor):
         if value.__class__ is LazyConjNeg:
             return value.resolved()
@@ -271,21 +274,22 @@ def require_no(name: str, kind: str, dtypes: Iterable[DType]) -> None:
 
 # Note [The short path and interpreters]
 # Most interpreters do not affect most calls: autocast casts the operands of few ops, vmap takes
-# only calls with a batched operand, and a mode of another thread does not apply to this one.
-# Therefore the short path sends its calls to special_call while a special mode is on. special_call
-# casts the operands as autocast wants (looked up by op and layouts), carries tangents, and runs the
-# op's short path without the checks for interpreters. Calls that need more go to the general path.
+# only calls with a batched operand, and a mode of one thread does not apply to other threads.
+# Therefore, while `modes.special` is not 0, the short path passes its calls to the function that
+# special_call made for the op. This function casts the operands as autocast requires (looked up by
+# op and layouts), carries tangents, and runs the op's short path without the checks for
+# interpreters. Calls that need more go to the general path.
 
 _layout_of = attrgetter("_layout")
 TENSORS = PLAIN | {type(None)}
 
 
 def special_call(op: Any, names: dict[str, Any], has_more: bool) -> Callable[..., Any]:
-    """Return the function that serves a call on plain tensors while `modes.special` is not zero.
+    """Return the function that runs op's calls on plain tensors while `modes.special` is not 0.
 
-    `names` has two functions of op: `_general` is its general path, and `_plain` its short path
-    without the checks for interpreters and tangents. `has_more` says that `_plain` returns several
-    results.
+    `names` has two functions of op: `_general` is the general path, and `_plain` is the short path
+    without the checks for interpreters and tangents. `has_more` says whether `_plain` returns
+    several results.
     """
     is_cast, general = op.name in NAMES, names["_general"]
 
@@ -340,8 +344,8 @@ def cast_plain(op: Any, name: str, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | None]:
-    """Return the Route that casts each operand, None for an operand that is not cast; () if none is
-    cast.
+    """Return one entry per operand: the Route that casts it, or None if it is not cast. Return ()
+    if no operand is cast.
     """
     wanted = wanted_dtype(name, operands)
     op: Any = OPS["cast"]

@@ -1,8 +1,8 @@
-"""Functions made of ops: their names, and where users find them.
+"""Composites: functions that call ops, with their names and where users find them.
 
 An op is one declaration with a kernel and derivatives. A composite is a Python function that calls
-ops: `clamp`, for example, chooses among three ops. It is differentiated through these ops. Users
-find both under the same names.
+ops: `clamp`, for example, chooses among three ops. A composite is differentiated through the ops
+that it calls. Users find ops and composites in the same modules and classes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Composite(NamedTuple):
-    """One function of the table, with its name and the values of HOMES where users find it."""
+    """One function of the table, its name, and where users find it (`homes`, keys of HOMES)."""
 
     name: str
     call: Callable[..., Any]
@@ -65,12 +65,13 @@ def composite(
     """Add the decorated function to the table of composites. It replaces an op of the same name.
     The names of functions in `linalg` and `fft` begin with `linalg.` and `fft.`.
 
-    `out`, a value of OUT_WORDS, adds an `out=` (a tensor or a tuple of tensors), see OutRule.
-    `early=False` skips the check of arguments, where its time would be measurable: the ops check
-    their own arguments. `of_one` is the op to call for a single tensor as the only argument.
-    `quick` gets each call first, while no interpreter is open and no tangent exists; it returns
-    NOT_TAKEN, or raises TypeError, for calls that it does not serve. `known_as` and `node` are
-    PyTorch's names for the function, see declaration.py.
+    `out`, a key of OUT_WORDS, adds a parameter `out` (a tensor or a tuple of tensors), see
+    OutRule. `early=False` skips the composite's check of arguments, for functions where the time of
+    the check is measurable: the ops that it calls check their own arguments. `of_one` is the op to
+    call if a single tensor is the only argument. `quick` gets each call first, while no interpreter
+    is open and no tangent exists. For calls that `quick` does not handle, it returns NOT_TAKEN or
+    raises TypeError. `known_as` and `node` are PyTorch's names for the function, see
+    declaration.py.
     """
 
     def declare(call: F) -> F:
@@ -99,12 +100,12 @@ def composite(
 
 
 def before(quick: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[F], F]:
-    """Replace the public function by a faster one, which `quick` makes from the decorated
-    composite.
+    """Replace the public function of the decorated composite by the faster function
+    `quick(composite)`.
 
-    The fast function calls the composite for all arguments that it does not serve. A call that it
-    serves costs one Python function and no check of arguments. The module holds the fast function
-    under the composite's name, so that it can be pickled.
+    The fast function calls the composite for all arguments that the fast function does not handle
+    itself. A call that it handles costs one call of a Python function, and its arguments are not
+    checked. The module has the fast function under the composite's name, so that pickle finds it.
     """
 
     def declare(general: F) -> F:
@@ -128,7 +129,7 @@ def checked(
     of_one: Callable[..., Any] | None = None,
     quick: Callable[..., Any] | None = None,
 ) -> F:
-    """Return function with errors that name the wrong argument; `cast_as` is autocast's name."""
+    """Wrap `function` so that errors name the wrong argument; `cast_as` is its autocast name."""
     fitted = set[Any]()
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
@@ -170,7 +171,7 @@ def checked(
                 if ours is None:
                     explain(error, lambda: fault_of_call(function, args, kwargs))
                     raise
-            return call(*ours[0], **ours[1])  # Python rejected the keywords, so nothing has run yet
+            return call(*ours[0], **ours[1])  # nothing has run: Python rejected the keywords before
         except Exception as error:
             fold(error)
             raise
@@ -180,7 +181,7 @@ def checked(
 
 
 def _named(found: Any, node: str, args: Sequence[Any] = ()) -> Any:
-    """Return the result of a composite for args, and show its Node, if any, under the name node."""
+    """Return `found`, the result of a composite; name its Node, if it has one, `node`."""
     if found.__class__ is not Tensor:
         return recorded_as(node, found, args)
     if (edge := found._edge) is not None and not (args and args[0] is found):
@@ -189,7 +190,7 @@ def _named(found: Any, node: str, args: Sequence[Any] = ()) -> Any:
 
 
 def _write_into(target: Out, op: CompositeCall, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run a composite, write the result into the tensor given as `out=`, and return that tensor."""
+    """Run a composite, write the result to the tensor passed as `out=`, and return that tensor."""
     found = offer(op.offered, args, {**kwargs, "out": target.tensor})
     if found is not NOT_TAKEN:
         return found
@@ -197,14 +198,14 @@ def _write_into(target: Out, op: CompositeCall, args: Any, kwargs: dict[str, Any
 
 
 class CompositeCall:
-    """A composite in the form in which interpreters get it."""
+    """A composite in the form that interpreters receive, with the attributes that ops have."""
 
     __slots__ = ("call", "cast_as", "event_name", "is_ignored", "name")
     kind = "composite"
 
     def __init__(self, call: Any, name: str, known_as: str | None, cast_as: str) -> None:
         self.call, self.name = call, name
-        # Its name in autocast's lists, empty if it is in none.
+        # The composite's name in autocast's lists, or an empty string if no list has it.
         self.cast_as = cast_as if cast_as in CAST_NAMES else ""
         self.event_name = event_of_function(name if known_as is None else known_as)
         self.is_ignored = name in IGNORED
@@ -221,10 +222,10 @@ class CompositeCall:
         return self.call(*args, **kwargs)
 
     def cast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the arguments in the dtype that autocast's lists demand."""
+        """Return the arguments, cast to the dtype that autocast requires."""
         if not kwargs and args and args[0] is not None and TENSORS.issuperset(map(type, args)):
             return cast_plain(self, self.cast_as, args), kwargs
-        # All arguments in one call: the widest dtype is found among all of them.
+        # One call casts all arguments, because the widest dtype is chosen among all of them.
         found = cast_operands(self.cast_as, (*args, *kwargs.values()))
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
@@ -232,13 +233,16 @@ class CompositeCall:
 def _ask_interpreters(
     op: CompositeCall, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Offer the call to interpreters; return a result or NOT_TAKEN, and the (cast) arguments."""
+    """Offer the call to interpreters. Return the result or NOT_TAKEN, and the arguments, which
+    autocast may have cast.
+    """
     if modes.special == modes.timed:
         return time_composite(op, args, kwargs), args, kwargs
     listed = interpreters_of_call(op)
     if not listed:
         return NOT_TAKEN, args, kwargs
-    # Casting here saves a second call. Where a profile must show casts, ops make them instead.
+    # If autocast is the only interpreter, casting here saves a second call of the composite. If a
+    # profile is open too, it must show the casts, so autocast runs them as ops.
     if len(listed) == 1 and listed[0] is autocast and not of_process.interpreters:
         if op.cast_as:
             args, kwargs = op.cast(args, kwargs)
@@ -249,8 +253,8 @@ def _ask_interpreters(
 def _in_our_names(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Return the arguments with NumPy's names replaced (`axis` by `dim`), and with `size=(2, 3)` as
-    positional arguments of `*size`; None if nothing was replaced.
+    """Return the arguments with NumPy's names replaced by PyTorch's (`axis` by `dim`). If the
+    parameter is `*size`, `size=(2, 3)` is passed by position. Return None if nothing changed.
     """
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -275,7 +279,7 @@ def _in_our_names(
 
 
 def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """Return a function that writes the result of function into its first argument."""
+    """Return the in-place twin of `function`: it writes the result to its first argument."""
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         found = offer(inplace, (self, *args), kwargs)
@@ -297,9 +301,9 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
 def dressed_as_twin(
     inplace: Any, name: str, function: Callable[..., Any], doc: str
 ) -> Callable[..., Tensor]:
-    """Return an in-place twin with the name and signature of `function`, without `out=`. `function`
-    is the public function of an op or a composite; `doc` is the twin's docstring, with `{}` for the
-    name.
+    """Give `inplace`, an in-place twin, its name, its docstring, and the signature of `function`
+    without `out=`; return it. `function` is the public function of an op or a composite. `doc` is
+    the docstring, with `{}` for the name.
     """
     inplace.__name__ = inplace.__qualname__ = f"{name}_"
     inplace.__doc__ = doc.format(name)

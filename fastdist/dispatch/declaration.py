@@ -30,7 +30,7 @@ HOMES: Final = {
     "special": "fastdist.special.NAME",
     "nowhere": "it is a part of others",
 }
-# The annotation of a tensor parameter of a pointwise op which other ops call with numbers as well.
+# The annotation of a tensor parameter for which other ops may pass a number; for pointwise ops.
 OPERAND: Final = "Tensor | complex"
 # Which dtypes an `out=` may have: see Note [Casting into out] in target.py.
 OUT_WORDS: Final = {
@@ -40,9 +40,10 @@ OUT_WORDS: Final = {
     "truth": "as same, but an out= of uint8 also takes truth values",
     "kind": "the result is cast into an out= of the same kind: complex or real",
 }
-# Which memory an `out=` may use: see Note [Memory of out] in target.py. The two values are for the
-# first operand and for the other operands. None allows any memory, False the operand's own memory
-# or separate memory, True only separate memory.
+# Which memory an `out=` may use: see Note [Memory of out] in target.py. The first value is for the
+# first operand, the second value for all other operands. With None, `out` may share memory with the
+# operand in any way; with False, it must have exactly the operand's memory, or separate memory;
+# with True, it must have separate memory.
 MEMORY_WORDS: Final[dict[str, tuple[bool | None, bool | None]]] = {
     "anywhere": (None, None),
     "apart": (False, False),
@@ -63,7 +64,7 @@ DTYPE_RULES: Final = {
     "first": "the first operand's, whatever the others are",
     "counted": "as same, but bool goes to int64",
 }
-# Where a number may replace a tensor.
+# For which operands a caller may pass a number instead of a tensor.
 NUMBER_RULES: Final = {
     "anywhere": "in the place of any operand",
     "everywhere": "in the place of all of them, too, as in add(2, 3)",
@@ -98,7 +99,7 @@ def require_word(what: str, word: str, known: Iterable[str]) -> None:
 
 
 def require_parameters(what: str, function: Callable[..., Any], known: Sequence[str]) -> None:
-    """Raise DeclarationError if function has a parameter that no caller passes."""
+    """Raise DeclarationError if `function` has a parameter whose name is not in `known`."""
     for name in parameter_names(function):
         require_word(f"{what}: the name of a parameter", name, known)
 
@@ -106,7 +107,7 @@ def require_parameters(what: str, function: Callable[..., Any], known: Sequence[
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of a function's parameters, in the order of its signature.
 
-    Note    inspect.signature takes 50 times as long, which for all ops is a tenth of the import
+    Note    inspect.signature takes 50 times as long, which would add a tenth to the import time
     """
     code = function.__code__
     if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
@@ -115,7 +116,7 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the defaults of a function's parameters, without the time of inspect.signature."""
+    """Return the defaults of a function's parameters, faster than inspect.signature does."""
     given = function.__defaults__ or ()
     code = function.__code__
     last = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
@@ -123,20 +124,21 @@ def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 class LateSignature(inspect.Signature):
-    """The signature of a declared function, with an `out=` if has_out, made when it is first read.
+    """The signature of a declared function, made at the first access. With `has_out`, it has a
+    parameter `out`.
 
-    The import declares several hundred functions. Making all signatures then would take 2 % of its
-    time, and 300 KB.
+    The import declares several hundred functions. If it made all signatures, it would take 2 % more
+    time and 300 KB more memory.
     """
 
     __slots__ = ("_function", "_has_out")
 
     def __init__(self, function: Callable[..., Any], has_out: bool) -> None:
-        # The base's __init__ needs the parameters, so __getattr__ calls it.
+        # The base class's `__init__` needs the parameters, so `__getattr__` calls it later.
         self._function, self._has_out = function, has_out
 
     def __getattr__(self, name: str) -> Any:
-        """Make the signature at the first use of the base's attributes."""
+        """Make the signature at the first access to an attribute of the base class."""
         made = inspect.signature(self._function)
         parameters = [*made.parameters.values()]
         if self._has_out:
@@ -181,7 +183,7 @@ def is_tensor(op_name: str, name: str, function: Callable[..., Any]) -> bool:
         meant = eval(text, names)
     except Exception as error:
         raise DeclarationError(f"{place} is {text!r}, {expected}; {error}") from error
-    # A string within a string, "'Tensor'", is an unknown annotation here.
+    # An annotation that is a string within a string, such as "'Tensor'", is not supported.
     if isinstance(meant, str) or _speaks_of_tensors(meant):
         raise DeclarationError(f"{place} is {text!r}, {expected}")
     return False
@@ -194,7 +196,7 @@ def _speaks_of_tensors(meant: Any) -> bool:
 
 
 def homes_of(name: str, text: str) -> frozenset[str]:
-    """Return the values of HOMES in a declaration's `homes=`."""
+    """Return the words in a declaration's `homes=`, which are keys of HOMES."""
     for word in text.split():
         require_word(f"{name}: a word of homes=", word, HOMES)
     return shared(frozenset(text.split()) - {"nowhere"})
@@ -202,12 +204,12 @@ def homes_of(name: str, text: str) -> frozenset[str]:
 
 @functools.cache
 def shared(words: frozenset[str]) -> frozenset[str]:
-    """Return one set for all equal sets, which saves 216 bytes for each of hundreds of ops."""
+    """Return the same object for equal sets, which saves 216 bytes for each of hundreds of ops."""
     return words
 
 
 class OutRule:
-    """The `out=` of a function: its values of OUT_WORDS and MEMORY_WORDS."""
+    """The rule for the `out=` of a function: a key of OUT_WORDS and a value of MEMORY_WORDS."""
 
     def __init__(self, name: str, dtype: str = "same", memory: str = "anywhere") -> None:
         require_word(f"{name}: out=", dtype, OUT_WORDS)
@@ -216,13 +218,13 @@ class OutRule:
 
 
 # Note [PyTorch's names]
-# PyTorch gives an op a name: the `known_as=` of its declaration, or else the op's own name.
+# Each op has a PyTorch name: the `known_as=` of its declaration, or else the op's own name.
 # Profiles show calls, and `grad_fn` shows Nodes, under this name. `max.1` stands for PyTorch's
-# `max` with the second of its gradient formulas: its event is named aten::max, its Node
-# MaxBackward1. A composite with an empty name does not appear, only the ops that it calls. Such a
-# composite only queries something, is another name of one op, or is written in Python in PyTorch as
-# well. If PyTorch records a composite as one Node, the composite passes `node=`: its last Node,
-# which users see, gets this name.
+# `max` with the second of its gradient formulas: the event is named aten::max, and the Node
+# MaxBackward1. A composite with an empty PyTorch name does not appear in profiles; only the ops
+# that it calls appear. Such a composite only queries something, is another name of one op, or is
+# written in Python in PyTorch as well. If PyTorch records a composite as one Node, the composite
+# passes `node=`. The last Node of the composite, which users see, gets the name in `node=`.
 
 
 def without_formula(known_as: str) -> str:
@@ -249,13 +251,15 @@ def node_named(known_as: str) -> str:
     if not known_as:
         return ""
     word, _, formula = known_as.partition(".")
-    # PyTorch calls the forward half nll_loss_forward, and the Node NllLossBackward0.
+    # For example, PyTorch names the op nll_loss_forward, but its Node NllLossBackward0.
     word = word.removesuffix("_forward").title().replace("_", "")
     return f"{word}Backward{formula or 0}"
 
 
 def recorded_as(name: str, found: Any, args: Sequence[Any]) -> Any:
-    """Return a composite's result for args; the last Node of each tensor in it is named `name`."""
+    """Return `found`, the result of a composite for `args`. Name the last Node of each of its
+    tensors `name`.
+    """
     if found.__class__ is not Tensor:
         for one in found if isinstance(found, tuple) else ():
             recorded_as(name, one, args)

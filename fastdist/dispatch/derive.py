@@ -1,9 +1,9 @@
 """The body of a pointwise op, and its derivatives, which are made from the partials.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
-and the op's numbers. If a partial mentions `g`, it is the whole linear map instead, such as
-`where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN. The vjp replaces g by the
-gradient, and the jvp by the tangent, so the two cannot disagree.
+and the op's numbers. If a partial mentions `g`, it is not a factor of g but the whole linear map of
+g, such as `where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN. In place of g,
+the vjp uses the gradient and the jvp uses the tangent, so vjp and jvp cannot disagree.
 """
 
 from __future__ import annotations
@@ -25,34 +25,35 @@ from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, Op
 
-# The partial of a step function. Its gradient is 0 for any g, even where inf * 0 would be NaN.
-# Unlike None, the zeros reach the leaves.
+# The partial of a step function. It gives the gradient 0 for any g, even where inf * 0 would be
+# NaN. Leaves then get zeros as gradients; with None instead of this partial, they would get None.
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
-# Primitives that derivatives replace by another op: a floor_divide whose gradient is 0, and a
-# sigmoid whose derivatives stay exact far from 0.
+# Derivatives use other ops for these primitives: `floored_divide` is a floor_divide whose gradient
+# is 0, and `logistic` is a sigmoid whose derivatives stay exact far from 0.
 _DERIVED_AS = {"floor_divide": "floored_divide", "sigmoid": "logistic"}
-# This value in place of a partial means that the function has no meaningful derivative by this
-# input: a request for that derivative raises an error instead of returning nothing.
+# This value in place of a partial means that the op has no meaningful derivative by this input. A
+# request for that derivative then raises an error instead of returning None.
 REFUSED = "refused"
 
 
 # Note [Tails]
-# The slope of sigmoid is out * (1 - out). Where out rounds to 1 (from 37 on in float64), this is 0,
-# while the true slope is exp(-x); 1 - out loses digits long before. A partial in `tails` computes
-# the slope from the inputs instead. It takes one more exponential, and sigmoid would have to keep
-# its input as well as its result. So float32 and shorter dtypes, where out rounds to 1 from 17 on,
-# use `partials`, and float64 uses `tails`. For `tails` an in-place op that is recorded or has
-# tangents keeps a copy of its input: 8 bytes an element, and the time of a copy. Inputs that only
-# `tails` need may be overwritten later: then `partials` are used. If `partials` need the inputs as
-# well, recorded derivatives and tangents use `tails` in all real dtypes.
+# The derivative of sigmoid is out * (1 - out). Where out rounds to 1 (from x = 37 on in float64),
+# this formula gives 0, but the true derivative is exp(-x). For much smaller x, 1 - out already
+# loses digits. A partial in `tails` computes the derivative from the inputs instead of `out`. This
+# takes one more exponential, and sigmoid must save its input as well as its result. So only float64
+# uses `tails`; float32 and shorter dtypes, where out rounds to 1 from x = 17 on, use `partials`.
+# For `tails`, an in-place op that is recorded or has tangents keeps a copy of its input, which
+# takes 8 bytes per element and the time of a copy. Inputs that only `tails` need may be overwritten
+# later; the gradient is then computed by `partials`. If `partials` need the inputs as well,
+# recorded derivatives and tangents use `tails` in all real dtypes.
 
 
 # Note [Complex gradients]
-# As in PyTorch, the gradient of a real loss is d/d Re + i d/d Im. So an op whose derivative is p
-# passes back g * conj(p), while its tangent is t * p. Partials are written once for all dtypes, in
-# the form for tangents. Each is a map F(g) = g * p, and conj(F(conj(g))) = g * conj(p): so the
-# adjoint is made from the map, and no partial has to mention conj. This also holds for the op conj,
-# whose F is conj.
+# As in PyTorch, the gradient of a real loss is d/d Re + i d/d Im. So if the derivative of an op is
+# p, reverse mode computes the gradient g * conj(p), and forward mode computes the tangent t * p.
+# Partials are written once for all dtypes, in the form for tangents: a partial is a linear map
+# F(g) = g * p. Because conj(F(conj(g))) = g * conj(p), the map for gradients (the adjoint) is made
+# from F, and no partial has to mention conj. This also holds for the op conj, whose F is conj.
 
 
 Derivatives = tuple[Callable[..., Any] | None, ...]
@@ -61,9 +62,9 @@ Derivatives = tuple[Callable[..., Any] | None, ...]
 class Form:
     """The bodies of `op`, a PointwiseOp, over its tensors and the numbers in `number_names`.
 
-    The other numbers have their `defaults`. An op with numbers has two forms, because most calls
-    use the defaults of all numbers, which are then constants in the bodies. The texts of the
-    declaration are parsed at first use.
+    All other numbers have their `defaults`. An op with numbers has two forms. In one form, all
+    numbers have their defaults and are constants in the bodies; most calls use this form. The texts
+    of the declaration are parsed at first use.
     """
 
     def __init__(self, op: Any, defaults: Mapping[str, Any]) -> None:
@@ -72,8 +73,8 @@ class Form:
         self.body_names = (*op.tensors, *self.number_names)
 
     def _read(self, text: str, *more: str) -> Body:
-        """Parse a text of the declaration over the op's names and the names in `more`; return the
-        body.
+        """Parse a text of the declaration, and return the body. The text may use the names of the
+        op's tensors and numbers, and the names in `more`.
 
         Raises  ScalarSyntaxError, which names the word and its column
         """
@@ -87,25 +88,25 @@ class Form:
 
     @cached_property
     def run_body(self) -> Body:
-        """The body over the inputs that it uses, in the form that a kernel takes."""
+        """The body with only the inputs that it uses, in the form that a kernel takes."""
         return self.body.in_used_order()
 
     @cached_property
     def gradient_bodies(self) -> tuple[Body | None, ...]:
-        """Per input, the gradient in terms of the op's names, out and g; None if there is no
-        gradient.
+        """For each input, the gradient as a body over the op's names, `out` and `g`; None for an
+        input without a gradient.
         """
         texts = [None if one == REFUSED else one for one in self.op.partials]
         return tuple([t if t is None else gradient_of(self._read(t, "out", "g")) for t in texts])
 
     @cached_property
     def tail_bodies(self) -> tuple[Body, ...]:
-        """Per input, the gradient by `tails`; empty if the op has none."""
+        """For each input, the gradient by `tails`; an empty tuple if the op has no `tails`."""
         return tuple([gradient_of(self._read(text, "out", "g")) for text in self.op.tails])
 
     @cached_property
     def adjoint_bodies(self) -> tuple[Body | None, ...]:
-        """The gradient bodies for complex numbers."""
+        """The gradient bodies for complex dtypes: see Note [Complex gradients]."""
         return tuple([None if b is None else adjoint_of(b) for b in self.gradient_bodies])
 
     @cached_property
@@ -115,7 +116,7 @@ class Form:
         return frozenset().union(*(body.used for body in self.tail_bodies)) - asked
 
     def keeps_tails(self, dtype: DType) -> bool:
-        """Return whether gradients of results of a dtype are computed by `tails`."""
+        """Return whether gradients are computed by `tails` if the op's result has this dtype."""
         return dtype is float64 and bool(self.op.tails)
 
     def derivatives_need_first(self, *, keeps_spare: bool) -> bool:
@@ -127,13 +128,14 @@ class Form:
         return asked or (keeps_spare and first in self.spare_names)
 
     def gradient_makers(self, dtype: DType) -> Derivatives:
-        """Return, for each input, a function of (inputs, all numbers of the op, out, g) that gives
-        the gradient, for results of a dtype; None for an input without a gradient.
+        """Return, for each input, a function that returns its gradient; None for an input without a
+        gradient. The function takes the inputs, all numbers of the op, `out` and `g`. `dtype` is
+        the dtype of the op's result.
         """
         return self.adjoints if dtype.is_complex else self.tangent_makers(dtype)
 
     def tangent_makers(self, dtype: DType) -> Derivatives:
-        """Return the functions of `gradient_makers` for the case that g is a tangent."""
+        """Return functions as `gradient_makers` does, for forward mode, where g is a tangent."""
         with_tails = not dtype.is_complex if not self.spare_names else dtype is float64
         return self.derivatives_with_tails if self.op.tails and with_tails else self.derivatives
 
@@ -144,13 +146,13 @@ class Form:
 
     @cached_property
     def adjoints(self) -> Derivatives:
-        """The derivatives for complex numbers in reverse mode, where g is a gradient."""
+        """The derivatives for complex dtypes in reverse mode, where g is a gradient."""
         return self._expressions(self.adjoint_bodies)
 
     @cached_property
     def derivatives_with_tails(self) -> Derivatives:
-        """The derivatives by `tails`; by `partials` where an input that only `tails` need is
-        None.
+        """The derivatives by `tails`. If an input that only `tails` need is None at a call, the
+        function computes by `partials`.
         """
         spare, made = self.spare_names, self._expressions(self.tail_bodies)
         if not spare:
@@ -184,7 +186,7 @@ class Form:
 
 
 def gradient_of(body: Body) -> Body:
-    """Return the body of `g * partial`, or body unchanged if it mentions g, the last name."""
+    """Return the body of `g * body`, or `body` unchanged if it mentions g. g is the last name."""
     names = body.names
     if "g" in body.used:
         return body
@@ -207,7 +209,7 @@ def adjoint_of(body: Body) -> Body:
 
 
 def with_defaults(body: Body, defaults: Mapping[str, Any]) -> Body:
-    """Return body with an op's numbers replaced by their defaults, and `1 * x` written as `x`."""
+    """Return `body` with an op's numbers replaced by their defaults, and `1 * x` by `x`."""
     tree = scalar.substitute(body.tree, {name: Literal(value) for name, value in defaults.items()})
     names = tuple(name for name in body.names if name not in defaults)
     return Body.of(_simplified(tree), names)
@@ -229,8 +231,8 @@ def _simplified(tree: scalar.Node) -> scalar.Node:
 
 
 def tensor_expression(body: Body) -> Callable[..., Any]:
-    """Return a function of the body's names that computes it with ops on Tensors, which are
-    recorded.
+    """Return a function whose parameters are the body's names. It computes the body with ops on
+    Tensors, and the calls of these ops are recorded.
 
     Note    each primitive is looked up in the op table when the function runs
     """
@@ -249,7 +251,7 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
     source = "\n".join(
         [f"def expression({', '.join(body.names)}):", *lines, f"    return {result}"]
     )
-    # `inf` and `nan` are how Python writes these numbers, not names of ops.
+    # The source has `inf` and `nan` where `repr` writes these numbers; they are not names of ops.
     names: dict[str, Any] = {"_call": _call, "inf": math.inf, "nan": math.nan}
     exec(compile_text(f"derivative {body.text}", source), names)
     expression: Callable[..., Any] = names["expression"]
@@ -261,7 +263,7 @@ def with_spare(
     others: Sequence[Callable[..., Any] | None],
     is_spare: tuple[bool, ...],
 ) -> tuple[Callable[..., Any] | None, ...]:
-    """Return functions that behave as `made`, or as `others` where a spare argument is None."""
+    """Return functions that call those of `made`, or of `others` if a spare argument is None."""
 
     def choosing(one: Any, other: Any) -> Any:
         def choose(*given: Any) -> Any:
@@ -281,7 +283,7 @@ def _call(primitive: str, *args: Any) -> Any:
         if pointwise is not None and pointwise.dtype_rule == "number":
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
-            # Convert the number, because the first operand of a short path must be a tensor.
+            # The number is converted, because the first operand of a short path must be a tensor.
             exact = pointwise is not None and op.tensors[0] in pointwise.exact
             args = (constant(args[0], args[1], exact), args[1])
         if pointwise is not None and pointwise.tensors_only:
@@ -319,15 +321,15 @@ def refusing(name: str, by: str) -> Callable[..., Any]:
 
 
 def _with_integers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return args with integers where op takes integers: a Node stores numbers in the tensors'
-    dtype.
+    """Return `args`, converted to int where `op` takes integers. The conversion is needed because a
+    Node stores numbers in the dtype of the tensors.
     """
-    given = zip(op.parameters.values(), args, strict=False)  # the last parameters have defaults
+    given = zip(op.parameters.values(), args, strict=False)  # args may lack the last parameters
     return tuple([int(arg) if one.annotation == "int" else arg for one, arg in given])
 
 
 def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
-    """Return a number as a tensor of the dtype of the tensors next to it."""
+    """Return a number as a tensor with the dtype of the first tensor in `beside`."""
     if isinstance(arg, Tensor):
         return arg
     like = next(one for one in beside if isinstance(one, Tensor))
@@ -335,8 +337,8 @@ def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
 
 
 def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return args with bool tensors cast to the dtype of a floating-point argument, if there is
-    one.
+    """Return `args` with bool tensors cast to the dtype of the first floating-point argument, if
+    there is one.
 
     A loss accepts a bool target, but the subtraction in its derivative does not.
     """

@@ -1,6 +1,6 @@
-"""Ops on float8 tensors: a few compute in float32 and round, the others raise an error.
+"""Ops on float8 tensors: a few ops compute in float32 and round, all other ops raise an error.
 
-PyTorch has float8 kernels for moves, casts and a handful of ops. The same ops run here.
+PyTorch has float8 kernels for copies, casts and a handful of ops. fastdist supports the same ops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.errors import NoKernelError
 from ..tensor.tensor import Tensor
 from .op import OPS
 
-# Ops whose kernel name in PyTorch's errors is not the op's name followed by "_cpu".
+# The kernel names in PyTorch's errors, for ops whose kernel is not named as the op plus "_cpu".
 _KERNELS: Final = {
     **{name: f"{name}_vml_cpu" for name in ("exp", "floor", "round", "sqrt")},
     **{name: name for name in ("bmm", "dot", "isfinite", "isinf", "masked_fill", "pow")},
@@ -33,7 +33,7 @@ _KERNELS: Final = {
     "prod": "prod_out_cpu",
     "softmax": "softmax_kernel_impl",
 }
-# Pointwise ops that PyTorch has for float8 operands, and for which float8 types.
+# Pointwise ops that PyTorch has for float8 operands; each function says for which float8 dtypes.
 _COMPUTED: Final[dict[str, Callable[[DType], bool]]] = {
     **dict.fromkeys(("eq", "isnan", "mul", "ne", "where"), lambda dtype: True),
     "abs": lambda dtype: dtype is not float8_e8m0fnu,
@@ -47,7 +47,7 @@ _COMPUTED_IN_COMPLEX64: Final = frozenset(
 
 
 def no_float8_kernel(name: str, dtype: DType) -> NoKernelError:
-    """Return the error for an op that would compute in a float8 type."""
+    """Return the error for an op that would compute in `dtype`, a float8 dtype or complex32."""
     kernel, wide = _KERNELS.get(name, f"{name}_cpu"), "float32"
     if dtype is complex32:
         wide = "complex64"
@@ -58,21 +58,21 @@ def no_float8_kernel(name: str, dtype: DType) -> NoKernelError:
 
 
 def computed_in_float32(name: str, dtype: DType, operands: Sequence[Any]) -> bool:
-    """Return whether a pointwise op whose operands promote to dtype, a float8 type or complex32, is
-    computed in a wider dtype.
+    """Return whether a pointwise op is computed in a wider dtype. `dtype`, to which the operands
+    promote, is a float8 dtype or complex32.
     """
     if dtype is complex32:
         return name in _COMPUTED_IN_COMPLEX64
     takes = _COMPUTED.get(name)
     if takes is None or not takes(dtype):
         return False
-    # PyTorch has no kernel for a float8 tensor times a number either.
+    # PyTorch has no kernel that multiplies a float8 tensor by a number.
     return name != "mul" or all(isinstance(o, Tensor) for o in operands)
 
 
 def by_float32(name: str, dtype: DType, *operands: Any) -> Tensor:
-    """Compute an op on float8 operands in float32, or on complex32 operands in complex64, and
-    round.
+    """Compute an op in float32 for float8 operands, or in complex64 for complex32 operands, and
+    round the result to `dtype`.
     """
     cast = OPS["cast"].public
     between = complex64 if dtype is complex32 else float32

@@ -1,6 +1,6 @@
 """Tensors that are changed in place: checks, and the writes themselves.
 
-`copy_` implements all in-place ops without their own kernel: they compute a result and copy it.
+In-place ops without their own kernel compute a result, and `copy_` writes it over the tensor.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from .tangents import carry, fitted, is_differentiated, is_recorded
 
 
 def may_write_at_once(target: Tensor, source: Any = None) -> bool:
-    """Return whether an in-place op on a CPU tensor may write without further checks: it is not
-    recorded, carries no tangents and raises no error, whichever Tensor it reads.
+    """Return whether an in-place op on a CPU tensor may write without further checks. If so, the op
+    is not recorded, carries no tangents and raises no error, whichever Tensor it reads.
     """
     if target.__class__ not in modes.plain:
         return False
@@ -61,7 +61,7 @@ def may_write_at_once(target: Tensor, source: Any = None) -> bool:
 
 
 def require_result_fits(name: str, target: Tensor, shape: Shape, dtype: DType) -> None:
-    """Raise RuntimeError for a result that target cannot hold; name is the in-place op's name."""
+    """Raise RuntimeError if `target` cannot hold a result; `name` is the in-place op's name."""
     layout = target._layout
     if shape != layout.shape:
         raise ShapeError(
@@ -77,28 +77,28 @@ def require_result_fits(name: str, target: Tensor, shape: Shape, dtype: DType) -
 
 
 def will_record(operands: Sequence[Any], layout: Layout) -> bool:
-    """Return whether an in-place op on a tensor of layout is recorded in the graph."""
+    """Return whether an in-place op that writes a tensor with this layout is recorded."""
     return layout.dtype.may_have_gradient and is_recorded(operands)
 
 
 def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
-    """Return the current value of target: a copy if a Node may save it."""
+    """Return the current value of `target`: a copy if a Node may save it, else `target` itself."""
     if not is_differentiated(target, *others):
         return target
     before, extra = value_before(target), target._extra
     base = None if extra is None else extra.base
     if extra is not None and base is not None and base._edge is not None:
-        # Replay the view on the base, as for a changed view: then intermediate views get no
-        # gradient, and elements that only as_strided reaches keep their gradient.
+        # The view is replayed on the base, as for a view whose base was changed. Then intermediate
+        # views get no gradient, and elements that only as_strided reaches keep their gradient.
         assert extra.replay is not None, "a view knows how it is made of its base"
         before._edge = replay(base, extra.replay)._edge
     return before
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write src, broadcast and cast, into this tensor and return it.
+    """Write `src`, broadcast and cast, into this tensor, and return this tensor.
 
-    Raises  RuntimeError if src does not broadcast to this shape, or a gradient would be lost
+    Raises  RuntimeError if src does not broadcast to this shape, or if a gradient would be lost
     """
     if non_blocking is not False and not isinstance(non_blocking, bool):
         given = type(non_blocking).__name__
@@ -123,8 +123,9 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 def copy_result(target: Tensor, result: Tensor, known_as: str = "") -> Tensor:
-    """Write a result over target and return target. The Node of the write gets PyTorch's name of
-    the function that made the result (known_as), or else the name of the op that computed it.
+    """Write a result over `target`, and return `target`. The Node of the write is named after
+    `known_as`, PyTorch's name of the function that made the result. Without `known_as`, the Node
+    gets the name of the op that computed the result.
     """
     before = target._edge
     node = copy_(target, result)._edge
@@ -141,8 +142,8 @@ def _offer_inplace(
 ) -> Any:
     """Offer an in-place method to its operands and interpreters; return a result or NOT_TAKEN."""
     if modes.tracers and level_of(operands):
-        # A number that differs between the calls of a vmap has a batch axis, which fill_ would not
-        # accept.
+        # A number that differs between the calls of a vmap has a batch axis. copy_ writes it,
+        # because fill_ does not accept an axis.
         many = method is fill_ and isinstance(operands[1], Tensor)
         return change_batch(copy_ if many else method, operands)
     found = offer(method, operands, more or {})
@@ -161,8 +162,8 @@ def _offer_inplace(
 def _overwrite(
     self: Tensor, src: Any, room: Any, *, non_blocking: bool = False, called: str = ""
 ) -> Tensor:
-    """Write src into `room`: self's raw array, or a view that has each of its elements once. The
-    Node is named `called`, or else CopyBackwards.
+    """Write `src` into `room`, which is self's raw array or a view of that array without repeated
+    elements. The Node is named `called`; if `called` is empty, CopyBackwards.
     """
     if self._layout.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
@@ -189,7 +190,7 @@ def _overwrite(
 
 
 def _tangent_of_copy(layout: Layout, _: Any, tangents: Any, outs: Any) -> tuple[Tensor]:
-    """Return the source's tangent as the new tangent of the tensor that it was copied to."""
+    """Return the new tangent of the tensor that was written: the source's tangent, or zeros."""
     return (zeros_like(outs[0]) if tangents[1] is None else fitted(tangents[1], layout),)
 
 
@@ -207,9 +208,9 @@ def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> Non
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Write value, a number or a 0-d tensor, into every element.
+    """Write `value`, a number or a 0-d tensor, into every element.
 
-    Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
+    Raises  RuntimeError if value is a tensor with axes, or a number that the dtype cannot hold
     """
     if (
         may_write_at_once(self)
@@ -232,7 +233,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             f"{len(value._layout.shape)} dimensions."
         )
     if self._layout.dtype.is_half and not isinstance(value, Tensor | np.ndarray):
-        require_held(value, self._layout.dtype)  # `x[0] = value` rounds to inf, as in PyTorch
+        require_held(value, self._layout.dtype)  # only fill_ checks; `x[0] = value` rounds to inf
     if isinstance(value, Tensor):
         return _overwrite(self, value, self._array, called="FillBackward3")
     room = distinct_elements(self._array, self._layout)
@@ -255,6 +256,6 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
-    """Write the result of an op over target, and return it; name is the name of the in-place op."""
+    """Write an op's result over `target`, and return `target`; `name` names the in-place op."""
     require_result_fits(name, target, result._layout.shape, result._layout.dtype)
     return copy_result(target, result)

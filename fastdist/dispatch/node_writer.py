@@ -1,11 +1,11 @@
 """Writes the Node classes of ops: the values that they save, and how gradients are computed.
 
-Each op has one class, made at its first recorded call: writing all of them at import would take
-longer than importing NumPy. A Node shares its Route with all calls on the same layouts, and stores
-the values that the gradients need. A gradient is computed by a function of the Route on raw arrays.
-The op's derivative, a Tensor expression, is used where the Route has no such function, and where
-the gradients are recorded. All code is generated as source, because an unrolled `save` and `apply`
-take half the time of a loop over names.
+Each op has one Node class, made at the op's first recorded call: writing all classes at import
+would take longer than importing NumPy. A Node shares its Route with all calls on the same layouts,
+and stores the values that the gradients need. A function of the Route computes a gradient from raw
+arrays. If the Route has no such function, or if the gradients are recorded, the op's derivative, a
+Tensor expression, computes the gradient. All code is generated as source, because an unrolled
+`save` and `apply` take half the time of a loop over names.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from .route import Route
 class Gradient(NamedTuple):
     """How the gradient by one input is computed.
 
-    `raw_args` names the arguments of the Route's function on raw arrays, `needs` the arguments of
-    the derivative, and `saved_args` the arguments that a call must save. `together` are the inputs
-    whose gradients the derivative returns as a tuple, in this order. `may_be_g` means that the
-    gradient can be g itself; a Route then has None for it.
+    `raw_args` names the arguments of the Route's function on raw arrays, `tensor_args` the
+    arguments of the derivative, and `saved_args` the arguments that a call must save. `together`
+    names the inputs whose gradients the derivative returns as a tuple, in this order. `may_be_g`
+    means that the gradient can be g itself; a Route then has None instead of a function.
     """
 
     raw_args: tuple[str, ...]
@@ -56,26 +56,26 @@ class Gradient(NamedTuple):
 
 
 class RecordedOp(Op[P, R]):
-    """An op whose calls may be recorded, with everything that its Node class is written from.
+    """An op whose calls may be recorded, with the data from which its Node class is written.
 
-    The op's numbers are saved as raw arrays with each call; all other attributes are in the Route.
-    `fresh` promises that the gradient functions return neither g, nor a view of it, nor a saved
-    value. A `piecewise` op has a slope that is constant in steps: see Note [Functions in steps].
+    A Node saves the op's numbers as raw arrays; all other attributes are in the Route. `fresh`
+    promises that the gradient functions return neither g, nor a view of g, nor a saved value. The
+    derivative of a `piecewise` op is piecewise constant: see Note [Functions in steps].
     """
 
     number_names: tuple[str, ...] = ()
-    may_record = False  # whether a gradient may flow through it
+    may_record = False  # whether a gradient may flow through the op
     fresh: bool
     piecewise: bool
-    # `form` is the form of a pointwise op, and `usual` the form with all numbers at their defaults,
-    # or None if a default is not a number. The two forms are equal for an op without numbers.
+    # The two forms of a pointwise op; equal for an op without numbers. In `usual`, all numbers have
+    # their defaults. `usual` is None if a default is not a number.
     form: Form | None = None
     usual: Form | None = None
 
     @property
     def spare_names(self) -> frozenset[str]:
-        """The inputs that are saved only for `tails`, and read as None once they are
-        overwritten.
+        """The inputs that are saved only for `tails`. If such an input is overwritten later, it is
+        read as None.
         """
         return frozenset() if self.form is None else self.form.spare_names
 
@@ -85,7 +85,7 @@ class RecordedOp(Op[P, R]):
         raise NotImplementedError(self.name)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
-        """Return the Tensor expression of the gradient by each input, for a route."""
+        """Return, for each input, the Tensor expression that computes its gradient for a Route."""
         raise NotImplementedError(self.name)
 
     @cached_property
@@ -99,7 +99,7 @@ class RecordedOp(Op[P, R]):
         )
         exec(compile_text(f"Node of {self.name}", source), names)
         made: type[OpNode] = names[self.node_name]
-        # A gradient that may be g itself is not fresh: the Node that produced g also holds it.
+        # If a gradient may be g itself, it is not fresh: the Node that produced g also holds g.
         made.fresh = self.fresh and not any(one and one.may_be_g for one in self.gradients)
         made.__module__ = "fastdist.graph"
         return made
@@ -110,18 +110,18 @@ class OpNode(CallNode):
 
     __slots__ = ()
     op: RecordedOp
-    route: Route | None  # None once released
-    naming_route: Route  # stays after release(); only for ops with a node_namer
+    route: Route | None  # None after release()
+    naming_route: Route  # kept after release(); only for ops with a node_namer
 
     def name_of_call(self) -> str:
         tell = None if hasattr(self, "_called") else self.op.node_namer
         return CallNode.name_of_call(self) if tell is None else node_named(tell(self))
 
     def has_number(self, name: str) -> bool:
-        """Return whether the call had a number in the place of this tensor.
+        """Return whether the call had a number instead of a tensor for the operand `name`.
 
-        If the Node has released the operand, or never saved it, return whether the op would accept
-        a number there. Only ops that name their Nodes by the call use this.
+        If the Node has released the operand, or never saved it, return whether the operand can have
+        been a number. Only ops whose Node names depend on the call use this method.
         """
         saved = getattr(self, name, None)
         if saved is not None:
@@ -139,8 +139,8 @@ class OpNode(CallNode):
         results: Sequence[Tensor],
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Record a call of the general path. `attach` sets the edge of the result, if it is
-        given.
+        """Record a call of the general path. If `attach` is given, it sets the edge of the first
+        result.
         """
         several = self.op.several
         layouts = tuple([result._layout for result in results])
@@ -157,7 +157,7 @@ class OpNode(CallNode):
             pack_saved(self, self.op.tensors, operands)
 
     def edge_of(self, i: int) -> Edge | None:
-        """Return the edge of result number i, for an op with several results."""
+        """Return the edge of the result with index i, for an op with several results."""
         return Edge(self, i) if self.output_layout[i].dtype.may_have_gradient else None
 
     def save(self, route: Route, *operands_numbers_results: Any) -> None:
@@ -165,8 +165,8 @@ class OpNode(CallNode):
         raise NotImplementedError
 
     def along(self, edges: tuple[Any, ...]) -> OpNode:
-        """Return a copy of this Node, with its saved values, that computes gradients along some
-        edges only: `edges` has None for the other edges.
+        """Return a copy of this Node, with its saved values, that computes gradients along only
+        those edges that are not None in `edges`.
         """
         part: OpNode = object.__new__(type(self))
         if self.is_shown:
@@ -175,7 +175,7 @@ class OpNode(CallNode):
         part.output_layout = self.output_layout
         for place in PLACES:
             setattr(part, place, getattr(self, place, None))
-        part.route = self.route  # assigned last, as in NodeWriter._begin
+        part.route = self.route  # copied last, because release() clears it first: see _begin
         return part
 
     def apply_by_tensors(self, g: Any, route: Route, keep: bool) -> tuple[Any, ...]:
@@ -192,24 +192,26 @@ class OpNode(CallNode):
 
 
 def _wrapped(g: Any, layout: Layout) -> Tensor | None:
-    """Return the raw gradient of a tensor with this layout as a Tensor."""
+    """Return a raw gradient as a Tensor; `layout` is the layout of the op's result."""
     return None if g is None else wrap(g, layout_near(g, layout))
 
 
 # Note [Functions in steps]
-# The gradient that relu or max_pool passes back depends on the input only in steps, so its own
-# derivative is 0. PyTorch returns zeros for it, not None: then the second derivative of a network
-# of such layers does not raise an error about unused inputs. This costs time only in passes with
-# create_graph.
+# The gradient that relu or max_pool passes back is a piecewise constant function of the input, so
+# the derivative of this gradient is 0. As PyTorch does, fastdist returns zeros for it instead of
+# None, so that the second derivative of a network of such layers does not raise an error about
+# unused inputs. This costs time only in passes with create_graph.
 
 
 def with_zero_second_order(
     gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
 ) -> Any:
-    """Return the gradient g with edges to the inputs on which it depends in steps."""
+    """Return `gradient`, which was computed from `g`, with edges to the inputs on which it depends
+    in steps.
+    """
     if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
         return gradient
-    # A batch does not have an edge; the values in it do.
+    # A batch does not have an edge; the tensor in it has one.
     base = unbatched(gradient)
     found: Tensor = gradient
     if base is unbatched(g):
@@ -220,7 +222,9 @@ def with_zero_second_order(
 
 
 class ZeroSecondOrder(Node):
-    """The Node that joins a gradient to the inputs on which it depends in steps: they get zeros."""
+    """The Node between a gradient and the inputs on which it depends in steps. It passes zeros to
+    these inputs.
+    """
 
     __slots__ = ("layouts",)
 
@@ -274,12 +278,12 @@ class NodeWriter:
         self.place = dict(zip(kept, PLACES[: len(kept)], strict=True))
 
     def _wanting_any(self, names: tuple[str, ...] | list[str]) -> str:
-        """Return the condition that the gradient by one of these inputs is required."""
+        """Return the source of the condition that the gradient by any of these inputs is needed."""
         return " or ".join(f"_e{self.op.tensors.index(name)} is not None" for name in names)
 
     def _if_wanted(self, name: str, lines: list[str], otherwise: str) -> list[str]:
-        """Return `lines` under the condition that some requested gradient needs `name` and, for an
-        optional operand, that it is given. `otherwise` is the statement for the other case.
+        """Return the source of an `if`. Its `lines` run if some requested gradient needs `name`
+        and, for an optional operand, if the caller passed it; otherwise `otherwise` runs.
         """
         conditions = []
         if len(self.needed) > 1:  # with one input, a Node exists only if its gradient is needed
@@ -289,7 +293,7 @@ class NodeWriter:
         if name in self.op.optional:
             conditions.append(f"{name} is not None")
         if name in self.op.spare_names:
-            # If it is `out`, an in-place op has overwritten it with its result.
+            # If the input is `out`, an in-place op has overwritten the input with the result.
             conditions.append(f"_route.keeps_spare and {name} is not out")
         if not conditions:
             return lines
@@ -301,7 +305,8 @@ class NodeWriter:
         of a short path has these statements inline.
 
         `number` is the template of the expression that saves a number, with `{}` for its name.
-        is_new says that `out` is a new tensor: it has no Storage yet, and no other thread has it.
+        `is_new` says that `out` is a new tensor, which has no Storage yet and which no other thread
+        can access.
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         naming = f"{at['naming_route']} = " if self.op.node_namer else ""
@@ -344,8 +349,8 @@ class NodeWriter:
         return _method(f"save(self, _route, {given}, outs)", [self.edges, *lines])
 
     def _begin(self) -> list[str]:
-        # The Route is read last, because release() clears it first: while it exists, everything
-        # that was read before is still saved, even if another thread runs a pass.
+        # The Route is read last, because release() clears it first. If the Route was still there,
+        # all values that were read before it were still saved, even if another thread runs a pass.
         kept = (*self.saved, *self.numbers, *self.results)
         held = [f"{name} = self.{self.place[name]}" for name in kept]
         return [
@@ -357,7 +362,7 @@ class NodeWriter:
 
     def apply(self) -> str:
         """Return the source of `apply`, which computes raw gradients. For an op with several
-        results it always uses Tensors, because Routes have no raw gradients for these ops.
+        results, `apply` always uses Tensors, because Routes have no raw gradients for these ops.
         """
         lines, by_tensors = self._begin(), "return self.apply_by_tensors(g, _route, keep)"
         if self.op.several:
@@ -395,8 +400,8 @@ class NodeWriter:
         return _method("apply(self, g, keep)", [*lines, "return _found"])
 
     def _gradients(self, *, recorded: bool) -> list[str]:
-        """Return the lines that compute the requested gradients, as Tensors if recorded. Gradients
-        that are computed together take one call of the first input's function.
+        """Return the lines that compute the requested gradients: as Tensors if `recorded`, else as
+        raw arrays. For gradients in `together`, one call of the first input's function returns all.
         """
         tensors, gradients = self.op.tensors, self.op.gradients
         by = "_by" if recorded else "_gradients"
@@ -424,7 +429,8 @@ class NodeWriter:
                     found = f"_with_zero_second_order({found}, g, self.edges, _route.layouts)"
             elif one.may_be_g:
                 found = f"(g if _gradients[{i}] is None else {found})"
-            # The op has a single input: its gradient is needed, or there would be no Node.
+            # A single input needs no condition: if its gradient were not needed, there would be no
+            # Node.
             unless = "" if len(given) == 1 else f" if _e{i} is not None else None"
             results += f"{found}{unless}, "
         return [*lines, f"_found = ({results})"]
@@ -462,8 +468,8 @@ class NodeWriter:
         return _method("apply_recorded(self, g, keep)", lines)
 
     def _holds(self, *, local: bool) -> str:
-        """Return the condition that a Node still holds its saved values; empty if every Node
-        does.
+        """Return the source of the condition that a Node has saved values. Return an empty string
+        if every Node of the class saves values.
         """
         sure = {*self.held} - self.op.optional
         if "others" in sure or all(

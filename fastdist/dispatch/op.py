@@ -37,7 +37,7 @@ set_plain_classes(PLAIN)
 # The operands of a call, or its attributes.
 Given = tuple[Any, ...]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
-# The declared parameters and result of an op; a plain `Op` accepts any.
+# The types of an op's declared parameters and of its result; a plain `Op` allows any types.
 if TYPE_CHECKING:
     import typing_extensions
 
@@ -48,7 +48,7 @@ else:
 
 
 def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
-    """Return a method of ops that stores the function it decorates under this attribute."""
+    """Return a decorator method for ops; it stores the decorated function in this attribute."""
 
     def register(op: Any, function: Rule) -> Rule:
         setattr(op, attribute, function)
@@ -60,18 +60,19 @@ def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
 class Op(Generic[P, R]):
     """The attributes of every kind of op: name, signature, tensors and attributes.
 
-    A call `op(x)` calls `op.public`, which also takes `out=` and NumPy's argument names. `__call__`
-    is set to that function on each op: a method that calls it would cost 90 ns more.
+    A call `op(x)` calls `op.public`, which also takes `out=` and NumPy's argument names. Each op
+    stores that function as its `__call__`: a method that calls `op.public` would cost 90 ns more.
 
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`). All
     other parameters are attributes, passed on unchanged. `general` takes (operands, attributes,
     out) and returns the result; each kind of op defines it. `known_as` and `node` are PyTorch's
-    names for the op, see declaration.py. `out` and `memory` define the `out=`, see OutRule. `homes`
-    says where users find the op, as values of HOMES; the default depends on the kind of op.
+    names for the op, see declaration.py. `out` and `memory` say which tensors the op accepts as
+    `out=`, see OutRule. `homes` says where users find the op, as keys of HOMES; the default depends
+    on the kind of op.
     """
 
-    # Slots, because the import makes 600 ops: with more than 30 attributes, a dict takes 1.6 KB
-    # each.
+    # Slots, because the import makes 600 ops, and the dict of an op with more than 30 attributes
+    # takes 1.6 KB.
     __slots__ = (
         "__call__", "__dict__", "__weakref__", "attributes", "batching", "complex_decomposition",
         "declared", "event_namer", "fitted", "formatted", "has_out", "has_short_path", "known_as",
@@ -87,7 +88,7 @@ class Op(Generic[P, R]):
     several = False  # whether gradients flow through all its results, not only the first
     homes: frozenset[str] = frozenset({"function", "method"})
 
-    # A keyword argument that is appended to the list parameter, such as `*shape`.
+    # The name of a keyword argument that is appended to the list parameter (such as `*shape`).
     also_listed: ClassVar[str | None] = None
 
     def __init__(
@@ -107,8 +108,8 @@ class Op(Generic[P, R]):
         self.node = node or self.known_as
         # The layouts, attributes and Route of the last call, see Note [The last call of an op].
         self.last_call: tuple[Any, ...] | None = None
-        # Functions that return the name of a call's event, and of its Node, where these depend on
-        # the call.
+        # Two functions, which return the name of a call's event and the name of a call's Node.
+        # Each is None if the name does not depend on the call.
         self.event_namer: Callable[[Any, Any], str] | None = None
         self.node_namer: Callable[[Any], str] | None = None
         self.declared: Callable[..., Any] = function
@@ -122,19 +123,22 @@ class Op(Generic[P, R]):
         # The function that users call for this op, if it is not `public`. Interpreters see it as
         # the function of the call.
         self.offered_as: Callable[..., Any] | None = None
-        # Sets of attribute classes that passed the checks: see Note [Classes that fitted] in
-        # signature.py.
+        # Tuples of the classes of attributes that passed the checks: see Note [Classes that fitted]
+        # in signature.py.
         self.fitted: set[Any] = set()
         # How the op runs on a batch: the declaration's `batch=`, or a function registered by
         # `batches`.
         self.batching: Any = ""
-        # A function of (input, memory_format), only for ops that take the keyword memory_format.
+        # If the op takes the keyword `memory_format`, the function of (input, memory_format) that
+        # serves calls with this keyword.
         self.formatted: Callable[..., Any] | None = None
-        # The public function as public_function wrote it; its source without the last statement;
-        # and the last statement, which calls `general`. A short path is inserted before the latter.
+        # Three items: the public function that `public_function` generated, its source without the
+        # last statement, and the last statement, which calls `general`. A short path is inserted
+        # before the last statement.
         self.written: tuple[Callable[..., Any], str, str] | None = None
         self.has_short_path = False
-        # For complex operands: a function of other ops, if this op's kernel does not take them.
+        # The function that computes this op for complex operands with other ops, if this op's
+        # kernel does not take complex operands.
         self.complex_decomposition: Callable[..., Any] | None = None
 
     @functools.cached_property
@@ -184,7 +188,7 @@ class Op(Generic[P, R]):
         return tuple([given[name] for name in self.attributes])
 
     def is_usual(self, attributes: tuple[Any, ...]) -> bool:
-        """Return whether all attributes are the default objects."""
+        """Return whether each attribute is the same object as its default."""
         defaults = self.defaults
         return defaults is not None and all(map(operator.is_, attributes, defaults))
 
@@ -257,10 +261,10 @@ OPS: dict[str, Op] = {}
 def declarator(
     kind: Callable[Concatenate[Declared, Options], AnyOp],
 ) -> Callable[Options, Callable[[Declared], AnyOp]]:
-    """Return the decorator that declares ops of a kind; its arguments are the arguments of the
-    kind's class.
+    """Return the decorator that declares ops of the class `kind`. The decorator's arguments are the
+    arguments of that class, without the function.
 
-    The decorated function has the op's name, signature and docstring. Names must be unique.
+    The decorated function gives the op its name, signature and docstring. Names must be unique.
     """
 
     def with_options(
@@ -285,7 +289,7 @@ def declarator(
 
 
 def public_function(op: Op) -> Callable[..., Any]:
-    """Generate the public function with the user's signature, by which Python checks arguments."""
+    """Generate the public function. Python checks the arguments, by the function's signature."""
     names: dict[str, Any] = {"_op": op, "_general": op.general_call()}
     names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
     taken, defaults = parameter_names(op.declared), defaults_of(op.declared)
@@ -306,7 +310,7 @@ def public_function(op: Op) -> Callable[..., Any]:
             names[f"_default_{name}"] = defaults[name]
             text += f"=_default_{name}"
         elif (name in aliased or required) and name != listed:
-            # The argument may come under its NumPy name, so Python must not report it as missing.
+            # It may be passed under its NumPy name, so Python must not report it as missing.
             required.append(name)
             text += "=_absent"
         parts.append(text)
@@ -320,7 +324,7 @@ def public_function(op: Op) -> Callable[..., Any]:
     parts += keywords if starred or not keywords else ["*", *keywords]
     lines = [f"def public({', '.join(parts)}):\n"]
     for name in lists if listed else ():
-        # The list may be given as one keyword: permute(x, 1, 0), or permute(x, dims=(1, 0)).
+        # The list parameter may be passed by keyword: permute(x, 1, 0), or permute(x, dims=(1, 0)).
         given = f"_{listed}" if name == listed else listed
         lines.append(f"    {listed} = {given} if {name} is _absent else (*{given}, {name})\n")
     for name in aliased:
@@ -350,9 +354,9 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots_
 
 
 def _one_of_two(value: Any, other: Any, default: Any, name: str, alias: str, op: Op) -> Any:
-    """Return the argument that was given under its second name.
+    """Return `other`, the argument that was passed under its second name, `alias`.
 
-    Raises  TypeError if both names were used
+    Raises  TypeError if the argument was passed under both names
     """
     if value is default:
         return other
@@ -369,8 +373,8 @@ def _refuse_missing(op: Op, names: list[str], values: tuple[Any, ...]) -> None:
 
 
 def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function `public` that `source` defines. It has `names` as globals, and the op's
-    name.
+    """Return the function `public` that `source` defines, renamed to the op's name. `names` are its
+    globals.
     """
     names["__name__"] = None  # see fastdist/kernels/cpu/silence.py
     exec(_compiled(source), names)
@@ -384,7 +388,7 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
 
 
 def replace_code(function: Any, source: str, name: str) -> None:
-    """Replace the code of a function that `define` made; its signature must be the same."""
+    """Replace the code of a function that `define` made; `source` must have its signature."""
     names = dict(function.__globals__)
     exec(_compiled(source), names)
     function.__code__ = _code_of(names, source, name)
@@ -393,8 +397,8 @@ def replace_code(function: Any, source: str, name: str) -> None:
 def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:
     """Return the code of `public`, which `source` has defined in `names`, renamed to the op's name.
 
-    Each op has a copy: a code object caches which globals its calls use, and tracebacks show its
-    name and line numbers.
+    Each op has its own code object: a code object caches look-ups of globals, and tracebacks show
+    the name and the line numbers of the code object.
     """
     code: CodeType = names["public"].__code__
     file = register_text(name, source, name)
@@ -409,7 +413,7 @@ def _compiled(source: str) -> CodeType:
 
 
 def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
-    """Return the result of a call; raise TypeError where operators would return NotImplemented."""
+    """Return the result of a call; raise TypeError for NotImplemented, which operators return."""
     if result is NotImplemented:
         given = ", ".join(type(operand).__name__ for operand in operands)
         alone = all(isinstance(operand, int | float) for operand in operands)

@@ -49,11 +49,12 @@ from .tangents import carry, combined
 # Note [Numbers next to half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
 # PyTorch: a loss may be scaled by 65536, which float16 cannot hold. Only numbers that are compared
-# with elements, or that replace one, are rounded first. `exact` names the parameters whose numbers
-# are not rounded: by default the op's own numbers, and for a few ops a number in place of a tensor.
-# A 0-d tensor of a wider dtype is not rounded if the op is `scaled_by` it. Because a tensor may be
-# rounded where a number is not, such calls must not share a Route: tensors made from numbers next
-# to half types have a separate layout, Layout.of_number.
+# with elements, or that replace elements, are first rounded to the half type. `exact` names the
+# parameters whose numbers are not rounded: by default the op's own numbers, and for a few ops a
+# number in place of a tensor. A 0-d tensor of a wider dtype is not rounded if `scaled_by` names its
+# parameter. A 0-d tensor may be rounded where a number is not, so a call with a tensor and a call
+# with a number must not share a Route: tensors made from numbers next to half types have a separate
+# layout, Layout.of_number.
 
 _ANY_NUMBER = (bool, int, float, complex)
 
@@ -61,13 +62,14 @@ _ANY_NUMBER = (bool, int, float, complex)
 class PointwiseOp(GeneralPath[P, R]):
     """An op that is one scalar body.
 
-    `dtype` is one of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True means that the
-    body is right for complex numbers too, and that its partials are holomorphic, or conj. `held`
-    names the attributes that the result's dtype must be able to hold, although half types compute
-    with them in float32. `factors` names the attributes that scale an operand and do not affect the
-    result's dtype. For `exact` and `scaled_by` see Note [Numbers next to half types].
-    piecewise=True means that the slope is constant in steps: see Note [Functions in steps] in
-    node_writer.py. `tails` are partials without cancellation: see Note [Tails] in derive.py.
+    `dtype` is one of DTYPE_RULES, and `numbers` is one of NUMBER_RULES. takes_complex=True means
+    that the body is right for complex numbers too, and that each partial is holomorphic, or is
+    conj(g). `held` names the attributes whose values the result's dtype must be able to hold,
+    although the bodies of half types use these values in float32. `factors` names the attributes
+    that scale an operand and do not affect the result's dtype. For `exact` and `scaled_by` see Note
+    [Numbers next to half types]. piecewise=True means that the slope is piecewise constant: see
+    Note [Functions in steps] in node_writer.py. `tails` are partials without cancellation: see Note
+    [Tails] in derive.py.
     """
 
     __slots__ = (
@@ -79,11 +81,11 @@ class PointwiseOp(GeneralPath[P, R]):
     homes = frozenset({"function", "method", "inplace"})
     fresh = True
     form: Form
-    # Replaces the derivative by the first operand with another function on Tensors. It gets the
-    # function made from the partial, and returns the new one.
+    # A function that replaces the derivative with respect to the first operand. It gets the
+    # derivative made from the partial, a function on Tensors, and returns another such function.
     derives: Callable[[Any], Any] | None = None
-    # Computes the tangent from the first operand's tangent, where the derivative cannot: a function
-    # of the inputs, out and the tangent.
+    # For an op whose tangent does not follow from the derivative: a function of the inputs, out and
+    # the first operand's tangent, which returns the tangent of the result.
     pushes: Callable[..., Any] | None = None
 
     def __init__(
@@ -124,7 +126,7 @@ class PointwiseOp(GeneralPath[P, R]):
         self.factors = self._named("factors", factors, self.attributes)
         self.exact = self._named("exact", exact, every)
         self.scaled_by = self._named("scaled_by", scaled_by, self.tensors)
-        # The operands that must be tensors, and whether all of them may be numbers.
+        # The names of operands that must be tensors, and whether a call without tensors is allowed.
         self.tensors_only = shared(frozenset(self.tensors[:leading]))
         self.has_numbers_alone = numbers == "everywhere"
         self.refusals: list[Callable[..., str | None]] = []
@@ -175,13 +177,13 @@ class PointwiseOp(GeneralPath[P, R]):
 
     @property
     def looks_at_operands(self) -> bool:
-        """Whether a refusal reads the operands, not only their dtypes."""
+        """Whether a check registered by `refusal` reads the operands, not only their dtypes."""
         return any(tell.__code__.co_argcount == 2 for tell in self.refusals)
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:
-        """Register a check for cases that PyTorch refuses: a function of `dtypes` (of the
-        operands), or of `dtypes` and `operands` (followed by the op's numbers). It returns the
-        message, or None.
+        """Register `tell`, a check for cases that PyTorch refuses. It takes `dtypes`, the dtypes of
+        the operands. It may also take `operands`, the operands followed by the op's numbers. It
+        returns the error's message, or None if it accepts the call.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
         self.refusals.append(tell)
@@ -219,7 +221,7 @@ class PointwiseOp(GeneralPath[P, R]):
             # promotion.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         if self.refusals:
-            # The op's own numbers do not promote the operands.
+            # The checks get the operands' own dtypes, which the op's numbers have not promoted.
             self.require_meaning(operands)
         if not self.takes_complex:
             require_no(self.called, "is_complex", (found,))
@@ -240,7 +242,7 @@ class PointwiseOp(GeneralPath[P, R]):
         return found
 
     def require_meaning(self, operands: Sequence[Any]) -> None:
-        """Raise RuntimeError for operands that a refusal of the op rejects."""
+        """Raise RuntimeError for operands that a check registered by `refusal` rejects."""
         found = [o._layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         dtypes = found[: len(self.tensors)]
         for tell in self.refusals:
@@ -253,7 +255,7 @@ class PointwiseOp(GeneralPath[P, R]):
         """Raise TypeError for a number where the op takes only a tensor; `called` is the name of
         the function that users called.
 
-        Note    only the general path checks this, because short paths leave such numbers to it
+        Note    only the general path checks this: short paths send such calls to the general path
         """
         if len(self.tensors_only) == len(self.tensors):
             require_tensors(called, self.parameters, self.tensors, operands)
@@ -279,16 +281,18 @@ class PointwiseOp(GeneralPath[P, R]):
         return broadcast_shapes(name, [o._layout.shape for o in operands if isinstance(o, Tensor)])
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands in the form that the op takes; if all are Python numbers, as tensors."""
+        """Return operands as types that the op takes. If all are Python numbers, and the op allows
+        that, return them as tensors.
+        """
         found = super().accept_operands(operands)
         if self.has_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
             return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return a function that computes the result with other ops, or None. It is needed where
-        the body is wrong for complex numbers, and where half operands are scaled by a wider 0-d
-        tensor.
+        """Return a function that computes the result with other ops; None if the op's body can
+        compute it. The body cannot where it is wrong for complex numbers, where operands of half
+        types are scaled by a wider 0-d tensor, and for some ops with float8 operands.
         """
         if FLOAT8:
             from .float8 import by_float32, computed_in_float32
@@ -314,15 +318,15 @@ class PointwiseOp(GeneralPath[P, R]):
         return found if found.is_float8 else None
 
     def _scaled(self, half: DType, attributes: Given, *operands: Any) -> Tensor:
-        """Compute half operands that a wider 0-d tensor scales: in float32, rounded once."""
+        """Compute the op in float32, for half types scaled by a wider 0-d tensor; round once."""
         cast = OPS["cast"].public
         wide = [cast(o, half.computes_in) if isinstance(o, Tensor) else o for o in operands]
         found = cast(self.general(tuple(wide), attributes), half)
         return recorded_as(self.node_name, found, ())  # type: ignore[no-any-return]
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
-        """Return the Route of a call, and its operands and attributes as tensors. From now on, the
-        public function of `called` has its short path.
+        """Return the Route of a call, and the call's operands and attributes as tensors. This also
+        adds the short path to the public function of `called`.
         """
         form, numbers = self._form_of(self.fit_attributes(attributes) if attributes else ())
         given = (*with_numbers(operands), *numbers)
@@ -366,8 +370,8 @@ class PointwiseOp(GeneralPath[P, R]):
         route = new_route(form, layouts, out_layout, compute)
         find_functions(route, order, casts, [one._array for one in tensors])
         replaced = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
-        # If tensors are cast, the short path would convert numbers to another dtype than this Route
-        # has.
+        # If tensors are cast, the short path would convert numbers to a dtype that is not the dtype
+        # of this Route.
         if not replaced or (NUMBERS.issuperset(replaced) and not any(casts)):
             keep_for_short_path(route, is_cast=any(casts))
         return route
@@ -398,8 +402,8 @@ class PointwiseOp(GeneralPath[P, R]):
         result: Tensor,
     ) -> Tensor | None:
         """Return the tangent of the result of a call that is not recorded. If no operand was
-        broadcast or cast, the raw gradients of the Route are the elementwise derivatives, and are
-        used.
+        broadcast or cast, the Route's functions for raw gradients only multiply by the elementwise
+        derivative, so they are applied to the tangents.
         """
         layout = result._layout
         if not self.may_record or not layout.dtype.may_have_gradient:
@@ -422,16 +426,14 @@ class PointwiseOp(GeneralPath[P, R]):
         return combined(derivatives, (*primals, *given, result), tangents, layout)
 
     def _all_numbers(self, numbers: Given) -> Given:
-        """Return one value for each number of the op, given the numbers that a form takes: these,
-        or None for each if the form takes none.
+        """Return `numbers`, the numbers that a form takes. If it takes none, return a None for each
+        attribute of the op instead.
         """
         return numbers or (None,) * len(self.attributes)
 
     @cached_property
     def sums_raw_tangents(self) -> bool:
-        """Whether the tangent computed from raw gradients equals the tangent computed by the
-        derivatives bit by bit.
-        """
+        """Whether raw gradients and derivatives give tangents that are equal in every bit."""
         if self.tails or self.pushes is not None or self.derives is not None:
             return False
         return not any(self.form.refusing)
@@ -439,7 +441,9 @@ class PointwiseOp(GeneralPath[P, R]):
     def sum_of_raw_tangents(
         self, route: Route, primals: Sequence[Any], tangents: Sequence[Any], result: Tensor
     ) -> Tensor | None:
-        """Return the sum of the products of raw gradients and tangents, as one Tensor."""
+        """Return the sum, over the operands, of partial times tangent; the Route's functions for
+        raw gradients compute the products.
+        """
         total: Tensor | None = None
         known = {name: one._array for name, one in zip(self.tensors, primals, strict=True)}
         known["out"] = result._array
@@ -458,8 +462,8 @@ class PointwiseOp(GeneralPath[P, R]):
     def carry_tangents(
         self, results: Sequence[Tensor], values: Given, route: Route, kept: Given | None = None
     ) -> None:
-        """Give the result its tangents: each is the sum of partial times tangent. For an in-place
-        op, `kept` has the values before they were overwritten.
+        """Give the result its tangents: each is the sum, over the operands, of partial times
+        tangent. For an in-place op, `kept` has the operands' values from before the overwriting.
         """
         if not self.may_record or not route.layout.dtype.may_have_gradient:
             return
@@ -502,7 +506,7 @@ def _require_texts(name: str, tensors: Sequence[str], body: Any, partials: Seque
 
 
 def _is_raw(tangent: Tensor, layout: Layout) -> bool:
-    """Return whether a tangent has this layout, and neither an edge nor tangents."""
+    """Return whether a tangent has this layout, is not recorded, and has no tangents itself."""
     edge, extra = tangent._edge, tangent._extra
     return (
         tangent.__class__ is Tensor

@@ -29,7 +29,7 @@ _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
 
 
 def find_route(form: Form, layout: Layout) -> Route:
-    """Return the Route of a form whose operands all have one layout, for which it has no Route yet;
+    """Make, store and return the Route of a form for operands that all have `layout`. Return
     NO_ROUTE where the general path must decide.
     """
     op, count = form.op, len(form.op.tensors)
@@ -72,7 +72,8 @@ def find_functions(
     """Set `run`, `write` and `change` of route. `casts` are the dtypes to which its inputs are cast
     first, None for no cast. `arrays` are the inputs of the present call.
 
-    Note    NumPy is run once per Route to find whether its result has the expected layout
+    Note    the NumPy function runs once per Route, to find whether its result has the expected
+            layout
     """
     out_layout, plan, form = route.layout, route.plan, route.form
     assert plan is not None and plan.compute is not None and form is not None
@@ -108,8 +109,9 @@ def _casting_back(route: Route) -> Callable[..., Any] | None:
 
 
 def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
-    """Let later calls find route without the general path, if the layouts alone define the casts.
-    They do not where numbers matter, as in x.clamp(max=2.5), or where a refusal reads values.
+    """Let later calls find `route` without the general path, if the layouts alone define the casts.
+    Layouts are not enough where numbers affect the casts, as in x.clamp(max=2.5), or where a check
+    registered by `refusal` reads values.
     """
     form = route.form
     assert form is not None
@@ -126,8 +128,8 @@ def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
 def _writing(
     form: Form, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the function that writes into memory of out_layout's shape. `make`, if given, makes
-    results that are copied there.
+    """Return the function that writes results into memory of out_layout's shape. For small results
+    of half types, it copies results of `make`, if `make` is given.
     """
     kernel = kernel_for(form.run_body)
     small: Callable[..., Any] = kernel.small
@@ -157,7 +159,7 @@ def _writing(
 
 @silent  # type: ignore[untyped-decorator]
 def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """Return the function that makes results of layout with a compiled loop, looked up once."""
+    """Return the function that makes results of `layout`; its first call looks up the loop."""
     shape, dtype = layout.shape, layout.dtype.numpy
     empty = maker_of(shape, dtype)
     loop = None
@@ -176,8 +178,8 @@ def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `small` for inputs without axes: NumPy returns scalars for them, which are made
-    arrays.
+    """Return `small` with its results converted to arrays: NumPy returns scalars for inputs without
+    axes.
     """
     asarray = np.asarray
     return lambda *arrays: asarray(small(*arrays))
@@ -199,8 +201,8 @@ def _tried(form: Form, arrays: Any, out_layout: Layout) -> Callable[..., Any] | 
 
 
 def gradients_of(form: Form, layouts: Sequence[Layout], out_layout: Layout) -> tuple[Any, ...]:
-    """Return for each input the function that computes its raw gradient; None where the gradient is
-    g itself, and where there is no gradient.
+    """Return for each input the function that computes its raw gradient. It is None where the
+    gradient is g itself (the result's gradient), and where there is no gradient.
     """
     op = form.op
     if not op.may_record or not out_layout.dtype.may_have_gradient:
@@ -242,7 +244,7 @@ def _general(
     body: Body, out_layout: Layout, target: Layout, exact: frozenset[str]
 ) -> Callable[..., Any]:
     """Return the gradient function for arrays of any layout and dtype. It takes the saved values,
-    then g. For half types, numbers that are `exact` stay wider.
+    then g. Numbers that `exact` names are not rounded to half types.
     """
     dtype, index = out_layout.dtype.numpy, out_layout.device.index
     backend = backend_of(out_layout.device.type)
@@ -291,8 +293,8 @@ def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., Any]:
-    """Return the gradient function for contiguous arrays of one dtype: calls of NumPy, or a
-    compiled loop.
+    """Return the gradient function for contiguous arrays of one dtype. It calls NumPy functions or
+    a compiled loop.
     """
     if body.text == "g":
         return lambda g: sum_to_layout(g, target)
@@ -307,11 +309,11 @@ def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., An
 
 @functools.cache
 def _adapter(given: tuple[str, ...], taken: tuple[str, ...]) -> Callable[..., Any]:
-    """Return a function that wraps a function of the names `taken` as a function of the names
-    `given`.
+    """Return a decorator that turns a function with the parameters `taken` into a function with the
+    parameters `given`.
 
-    An op with its numbers at their defaults is recorded with these numbers, but its gradient
-    functions do not take them.
+    A call with all numbers at their defaults is recorded with these numbers, but its gradient
+    functions do not take numbers.
     """
     source = f"def adapt(made): return lambda {', '.join(given)}: made({', '.join(taken)})"
     adapt: Callable[..., Any] = define_silent(source, "adapt", {})

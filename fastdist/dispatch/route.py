@@ -2,8 +2,8 @@
 
 Shapes, dtypes and checks follow from the operands' layouts and the attributes alone, so a second
 call with the same layouts and attributes computes nothing again. The Route is cached in `routes` of
-the first operand's layout. It holds the checked plan and, on the CPU, the results' layouts and a
-function from raw arrays to new results.
+the first operand's layout. A Route holds the checked plan and, on the CPU, the results' layouts and
+a function from raw arrays to new results.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Route:
 
     `run` takes the operands' raw arrays (None for an operand that is not given). It returns a new
     result with the layout `layout`, or a tuple of results with the layouts `layout` and `more`.
-    `write` also takes raw memory of that shape and dtype as its last argument, such as an `out=`,
-    and fills it. `change` does the same if that memory may be the first operand's. Each of the
-    three is None where only the general path works. `form` is the form of a pointwise op.
-    `gradients` are functions that compute the raw gradients of the inputs; None if the op's vjps
-    compute them. `records` says whether a result may need a Node. `keeps_spare` says whether the
-    Node saves inputs that only `tails` need.
+    `write` takes, as its last argument, also raw memory of the result's shape and dtype, such as an
+    `out=`, and fills it. `change` does the same for memory of the first operand. Each of the three
+    is None where only the general path works. `form` is the form of a pointwise op. `gradients` are
+    functions that compute the raw gradients of the inputs; None if the op's vjps compute them.
+    `records` says whether a result may need a Node. `keeps_spare` says whether the Node saves
+    inputs that only `tails` need.
 
     Thread  immutable
     """
@@ -104,7 +104,8 @@ class Route:
         self.more: tuple[Layout, ...] = ()
         self.steps: ViewSteps | None = None  # for a view of a tensor that is not a view itself
         self.event = ""  # the event's name, found when a profile first needs it
-        # For Nodes on a device, a function that stores the current stream in the Node.
+        # Whether a result may need a Node. On a device with streams, a function that stores the
+        # current stream in the Node is used in place of True.
         self.records: bool | Callable[[Any], None] = plan is None or plan.dtype.may_have_gradient
 
     def writes_by(self, write: Callable[..., Any]) -> None:
@@ -122,13 +123,13 @@ NO_ROUTE: Final = Route(None, (), ())
 
 
 def find_event(op: Any, route: Route, operands: Sequence[Any], attributes: Sequence[Any]) -> str:
-    """Store and return the name of the event of a call; all calls of a Route have the same."""
+    """Store and return the event's name, which is the same for all calls of a Route."""
     route.event = op.event(operands, attributes)
     return route.event
 
 
-# Attributes of these types, and tuples of them, define a plan completely, and holding them keeps no
-# memory alive. Tensors are excluded: their values may change.
+# Attributes of these types, and tuples of them, define a plan completely, and a cache that holds
+# them keeps no tensor's memory alive. Tensors are excluded: their values may change.
 _KEYS = frozenset({int, float, bool, str, type(None), DType, BorrowedDType, type(Ellipsis)})
 
 
@@ -153,7 +154,7 @@ def are_keys(attributes: tuple[Any, ...]) -> bool:
         if kind is tuple or kind is Size:
             if not are_keys(one):
                 return False
-        # As keys, 0.0 and -0.0 are equal.
+        # 0.0 and -0.0 would be the same key, so neither is used as a key.
         elif kind not in _KEYS or (kind is float and one == 0):
             return False
     return True
@@ -162,8 +163,9 @@ def are_keys(attributes: tuple[Any, ...]) -> bool:
 def find_functions(
     route: Route, kernel: str, device: Device, *, keeps_order: bool, kept: bool
 ) -> None:
-    """Give route its functions on device, and the layouts of its results. The small kernels take
-    longer to find, so they are used only if `kept`, which means that the Route is cached.
+    """Give `route` its functions for the device, and the layouts of its results. Finding the CPU
+    kernels for small tensors takes extra time, so they are used only if `kept` is true, which means
+    that the Route is cached.
     """
     plan, layouts = route.plan, route.layouts
     assert plan is not None
@@ -230,7 +232,7 @@ def run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
 
 @silent  # type: ignore[untyped-decorator]
 def copying(run: Callable[..., Any]) -> Callable[..., None]:
-    """Return the function that copies a result of `run` to memory, which may be an operand's."""
+    """Return the function that copies results of `run` to memory that may belong to an operand."""
     copyto = np.copyto
     return lambda *arrays: copyto(arrays[-1], run(*arrays[:-1]))
 
@@ -313,7 +315,7 @@ def _results(plan: Plan, order: Sequence[int] | None) -> list[Result]:
 
 
 class Outline(Tensor):
-    """Replaces an operand while a plan that will be cached for its layout is made.
+    """Replaces an operand while a plan is made that will be cached for the operand's layout.
 
     A plan that reads values would be right for the present operands, and silently wrong for later
     ones of the same layout.
@@ -334,7 +336,7 @@ class Outline(Tensor):
 
 
 def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
-    """Return an Outline for each operand of these names; None for one that is not given."""
+    """Return an Outline for each operand; None for an operand that is not given."""
     made: list[Any] = []
     for name, operand in zip(names, operands, strict=True):
         if operand is None:

@@ -27,14 +27,14 @@ from .route import NO_ROUTE, find_event
 # Note [The short path]
 # The short path serves operands that need no check: plain Tensors, or numbers next to them, while
 # no tracer is open and no operand has a tangent. One look-up in `modes.plain` for each operand
-# checks all of this. One look-up finds the Route: by the op if all operands have one layout and all
-# attributes have their defaults, else by the op, the layouts and the attributes. The Route has the
-# function that makes the result from raw arrays, the layout of the result, and the functions that
-# make the gradients. The parts that differ from op to op (the number of operands, the values that
-# a Node saves) are generated as source: loops over names, and helper functions, would take longer
-# than the work. Unusual calls, and calls that have no Route yet, go to the general path.
+# checks all of this. Another look-up finds the Route. Its key is the op if all operands have one
+# layout and all attributes have their defaults, else the op, the layouts and the attributes. The
+# Route has the function that makes the result from raw arrays, the layout of the result, and the
+# functions that make the gradients. The parts that differ from op to op (the number of operands,
+# the values that a Node saves) are generated as source: loops over names and helper functions would
+# take longer than the op. Unusual calls, and calls without a Route yet, go to the general path.
 #
-# Its cost, 8x8 float32, in ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
+# A call on 8x8 float32, in ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
 #   the general path             13000 | 15000
 #   the short path of x * y        540 |   710, one Python function
 #   - if the Route is found by a tuple of op and layouts: 75 more
@@ -54,22 +54,22 @@ from .route import NO_ROUTE, find_event
 # the general path 9500 | 13600 (`python -m bench ops --device shim`).
 #
 # While profiles that need only names and times are the only special mode (`modes.timed`), the short
-# path calls a second version of its code, which reads the clock before and after. That version is
-# compiled at its first call, so ops cost nothing more while no profile records. If it takes the
-# general path, the general path reports the call.
+# path calls a second version of its code, which reads the clock before and after the call. That
+# version is compiled at its first call, so ops cost nothing more while no profile records. If that
+# version calls the general path, the general path reports the call.
 #
-# A view also uses the same code, except where its result is made: x.view(64) takes 1260 | 1420.
-# With separate code it took 1290 | 1450 (Zen 5).
+# A view uses the same code, except for the line that makes the result.
+# x.view(64) takes 1260 | 1420. With separate code it took 1290 | 1450 (Zen 5).
 #
 # Note [The last call of an op]
 # An op with attributes also stores its last call: the layouts, the attributes and the Route. If the
-# next call has the same objects, comparing them takes 30 ns. The look-up takes 120, half of it to
-# hash the key (Zen 3). The same object always gives the same key, because possible keys are
-# immutable. Threads read and replace the whole tuple.
+# next call has the same objects, comparing them takes 30 ns and replaces the look-up. A look-up
+# takes 120 ns, half of it to hash the key (Zen 3). The same object always gives the same key,
+# because all objects in keys are immutable. Threads read and replace the tuple as a whole.
 #
-# Operators are separate functions, made at their first use, so that Python calls them directly.
-# The public functions, which op.py writes with the user's signature, get their short path as new
-# code when the first Route is stored: every existing reference to them runs it from then on.
+# Operators are separate functions, made at their first use, so that Python calls them directly. A
+# public function, which op.py generates without a short path, gets new code with the short path
+# when the op's first Route is stored. All existing references to the function then run this code.
 _CALLED: Final[Sequence[Any]] = (
     *(Storage, Tensor, constant, find_event, find_route, may_overlap, raise_out_of_memory),
     storage_of,
@@ -83,7 +83,7 @@ NAMES: Final[dict[str, Any]] = (
     | {"_ranges": time_ranges, "_thread": own_thread}
 )
 
-# Whether grad mode is off. The test takes 6 ns if it is off in no thread; `tls.grad` takes 40.
+# The test whether grad mode is off: 6 ns if it is on in all threads; `tls.grad` alone takes 40 ns.
 _OFF: Final = "(_modes.grad_off and not _tls.grad)"
 
 
@@ -91,10 +91,10 @@ class ShortPath:
     """The source text of an op's short path; each branch ends with a return.
 
     `form` is the form of a pointwise op. `general` is the statement that calls the general path.
-    `target` names the tensor that the result is written into, the first operand or `out`; empty for
-    a new result. `more` is the number of results after the first. `special` has the names to pass
-    on if an interpreter may see the call, or the call has tangents; empty if the caller has checked
-    this. A `timed` path gets checked operands, and reports the call to profiles.
+    `target` names the tensor to overwrite with the result: the first operand or `out`. It is empty
+    for a new result. `more` is the number of results after the first. `special` names the arguments
+    to pass on if an interpreter may see the call, or the call has tangents. It is empty if another
+    function has excluded such calls. A `timed` path gets checked operands, and reports the call.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class ShortPath:
         self.op, self.form, self.general, self.target = op, form, general, target
         self.special, self.timed = _call_special(general, special, target), timed
         self.calling_timed = f"return _timed({', '.join(special)})" if special else ""
-        # The global name of the first part of the Route's key.
+        # The global variable that holds the first item of the Route's key, the op or a form.
         self.called = "_op" if form is None else "_form" if form is op.form else "_usual"
         self.found = ["out", *[f"_r{i}" for i in range(more)]]
-        # The parts of the Route's key after the layouts, and the conditions that all attributes are
-        # the defaults.
+        # The items of the Route's key after the layouts, and for each attribute the condition that
+        # it is the default.
         self.key, self.usual = list[str](), list[str]()
         self.constants, self.numbers = list[str](), list[str]()
         if form is not None:
@@ -158,7 +158,7 @@ class ShortPath:
 
     def _checking(self) -> list[str]:
         """Return the lines that convert numbers to tensors, and that send calls to the general path
-        or to interpreters. One look-up in `_modes.plain` per operand shows that neither is needed.
+        or to interpreters. One look-up in `_modes.plain` per operand shows that none is needed.
         """
         known, asking = self._not_in("_PLAIN"), self._asking()
         lines = []
@@ -176,7 +176,7 @@ class ShortPath:
         return [*lines, f"if {strange}:", *_deeper([*self.constants, refusing])]
 
     def _timing(self) -> list[str]:
-        """Return the line that serves tensors while only profiles are open; it comes first."""
+        """Return the line that calls the timed path for tensors while only profiles are open."""
         if not self.calling_timed or self.op.optional:
             return []
         are_plain = " and ".join(self._per_tensor("{}.__class__ in _PLAIN"))
@@ -189,8 +189,8 @@ class ShortPath:
         return [*found, *[f"out.__class__ not in {plain}"] * (self.target == "out")]
 
     def _asking(self) -> list[str]:
-        """Return the line for calls that an interpreter may see, or that have tangents; none if the
-        caller has checked this.
+        """Return the line for calls that an interpreter may see, or that have tangents; no line if
+        another function has excluded such calls.
         """
         if self.target:
             return [f"if _modes.special: {self.special or self.general}"]
@@ -200,7 +200,7 @@ class ShortPath:
         return [f"if _modes.special and ({concerned}): {self.special}"]
 
     def _guard(self, line: str) -> list[str]:
-        """Return a line that runs a Route, within a `try`, which costs nothing if it succeeds."""
+        """Return `line`, which runs a Route, inside a `try`; a `try` without an error is free."""
         refusing = "_raise_out_of_memory(_error)"
         if not self.timed:
             return [f"try: {line}", f"except MemoryError as _error: {refusing}"]
@@ -208,15 +208,15 @@ class ShortPath:
         return [f"try: {line}", "except BaseException as _error:", *_deeper(failed)]
 
     def _reporting(self, number: str = "-1") -> list[str]:
-        """Return the lines with which timed code reports its call; number is its Node's number."""
+        """Return the lines by which timed code reports the call; `number` is the Node's number."""
         event = "_event"
         if self.op.event_namer is not None:
             given = f"{_tuple(self.op.tensors)}, {_tuple(self.op.attributes)}"
             event = f"_route.event or _find_event(_op, _route, {given})"
         if not self.timed:
             return []
-        # Usually one recording is open: the op is appended to it here, which saves a call of
-        # `add_op`.
+        # Usually only one recording is open. These lines append the op to that recording, which
+        # saves a call of `add_op`.
         given = f"{event}, _start, _clock(), _thread.ident_and_name or _thread.own()"
         return [
             "_one = _ranges.only",
@@ -238,8 +238,8 @@ class ShortPath:
         ]
 
     def _per_tensor(self, condition: str, *, but: str = "") -> list[str]:
-        """Return `condition` for each tensor, whose name replaces `{}`; false if the tensor is not
-        given.
+        """Return `condition` for each tensor, with the tensor's name in place of `{}`. It is false
+        for an optional tensor that is None.
         """
         return [
             f"({name} is not None and {condition.format(name)})"
@@ -319,7 +319,7 @@ class ShortPath:
 
     def _as_last(self, layouts: list[str], get: list[str]) -> list[str]:
         """Return the lines that take the Route of the last call if this call has the same layouts
-        and attributes, and else look it up by the lines of `get`. See Note [The last call of an
+        and attributes. Otherwise the lines `get` look the Route up. See Note [The last call of an
         op].
         """
         given = ["_layout", *layouts, *self.op.attributes]
@@ -335,7 +335,7 @@ class ShortPath:
         ]
 
     def _recording(self) -> list[str]:
-        """Return the lines that give the first result an edge, and return the results."""
+        """Return the lines that give the first result an edge, and the `return` of the results."""
         op, results = self.op, ", ".join(self.found)
         if not op.may_record:
             return ["out._edge = None", *self._reporting(), f"return {results}"]
@@ -352,8 +352,8 @@ class ShortPath:
         if "others" in writer.results:
             lines.append(f"others = ({''.join(f'{name}, ' for name in self.found[1:])})")
         unwanted = f"not (_records := _route.records) or {_OFF}"
-        # An op with its numbers at their defaults saves no numbers, because the gradients do not
-        # need them.
+        # If all numbers have their defaults, the Node saves None in their place, because the
+        # gradients do not need them.
         number = "_{}._array" if self.numbers else "None"
         return [
             *lines,
@@ -378,10 +378,10 @@ def _deeper(lines: Sequence[str]) -> list[str]:
 def operator_call(
     op: RecordedOp, general: Callable[..., Any], order: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """Return a function of op's tensors alone, with the defaults of all attributes.
+    """Return a function that takes only op's tensors, and uses the defaults of all attributes.
 
-    `general` serves the calls that the short path does not, and raises their errors. `order` is the
-    order of the parameters, if it is not op's: for `1 - x`, Python passes x first.
+    `general` serves the calls that the short path does not serve, and raises their errors. `order`
+    is the order of the parameters if it differs from op's: for `1 - x`, Python passes x first.
     """
     statement = _call_general(op, "None", "_attributes")
     names = _names_of(op, _general=general, _attributes=op.defaults or ())
@@ -394,8 +394,8 @@ def operator_call(
 
 
 def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) -> None:
-    """Give a public function the short path of `op`, once. `called` is `op` or its in-place twin.
-    `more` is the number of results after the first.
+    """Give the public function of `called` the short path of `op`, unless it has one. `called` is
+    `op` or its in-place twin. `more` is the number of results after the first.
     """
     if called.written is None or called.has_short_path:
         return
@@ -434,8 +434,8 @@ def _add_special(
     timed: Callable[[], list[str]],
     more: int = 0,
 ) -> None:
-    """Add the functions for calls while special modes are on: the timed short path, and
-    special_call with a short path that does not check the modes (see call.py).
+    """Add to `names` the functions that serve calls while special modes are on: the timed short
+    path, and the result of `special_call` (call.py) with a short path that does not check modes.
     """
     plain = lambda: _short_path(op, _call_general(op, "None"), more=more)  # noqa: E731
     _compile_at_first_call("_timed", names, op, parameters, timed)
@@ -449,8 +449,8 @@ def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
 
 
 def _call_special(general: str, given: Sequence[str], target: str = "") -> str:
-    """Return the source line for calls that an interpreter may see, which passes on `given`. If
-    these interpreters are profiles that need only times, the timed short path serves the call.
+    """Return the source line that serves calls that an interpreter may see. If all interpreters are
+    profiles that need only times, the line calls the timed short path with the arguments `given`.
     """
     if not given:
         return ""
@@ -467,8 +467,8 @@ def _compile_at_first_call(
     parameters: Sequence[str],
     lines: Callable[[], list[str]],
 ) -> None:
-    """Store under name a function that compiles a variant of op with these parameters when it is
-    first called. Most programs need neither `out=` nor a profile.
+    """Store in `names` a function that compiles a variant of op with these parameters at its first
+    call: most programs never use `out=` or a profile.
     """
 
     def first(*given: Any) -> Any:
@@ -489,7 +489,7 @@ def _short_path(
     """Return the lines of op's short path. An op with numbers has two paths; the first is for
     numbers at their defaults.
     """
-    # A refusal may depend on the op's numbers, which no short path checks.
+    # A check registered by `refusal` may read the op's numbers; no short path runs such a check.
     checks = op.form is not None and bool(op.attributes) and op.form.op.looks_at_operands
     lines = [general]
     if not checks:
@@ -532,7 +532,7 @@ def _constants(form: Form, target: str) -> list[str]:
 def _exact(form: Form, name: str) -> str:
     if name not in form.op.exact:
         return ""
-    # A refusal reads the numbers after the first operand.
+    # A check registered by `refusal` reads all numbers that follow the first operand.
     return ", True, False" if form.op.looks_at_operands and name != form.op.tensors[0] else ", True"
 
 

@@ -1,12 +1,12 @@
-"""Checks the arguments of a call against its signature, and finds the one that is wrong.
+"""Checks the arguments of a call against the signature, and finds the first wrong argument.
 
-Parameters accept kinds of values, read from their annotations, as in PyTorch's parser. A bool is
-not an int and an int is not a bool; a float parameter accepts all three. A 0-d tensor that needs no
-gradient may replace a number of its kind. NumPy's numbers become Python's, so that integers do not
-wrap around. Calls whose argument classes passed before are not checked again: see Note [Classes
-that fitted]. The elements of tuples, and numbers that no dtype holds, are not checked beforehand:
-if the call fails with an error of Python or NumPy, all arguments are checked, and the error names
-the first one that does not fit.
+As in PyTorch's parser, the annotation of a parameter defines the kinds of values that it accepts. A
+bool is not an int and an int is not a bool; a float parameter accepts bools, ints and floats. A 0-d
+tensor that needs no gradient may replace a number of its kind. NumPy's numbers are converted to
+Python's, so that integers do not wrap around. Calls whose argument classes passed before are not
+checked again: see Note [Classes that fitted]. Before a call, neither the elements of tuples nor the
+ranges of numbers are checked. If the call fails with an error of Python or NumPy, all arguments are
+checked, and the error names the first argument that does not fit.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class ArgumentError(DTypeError, ValueError):
 
 
 # Note [Classes that fitted]
-# Checking every call against its signature would cost more than many calls do. A value's class
-# shows its kind, unless a Tensor replaces a number; the elements of tuples and lists are left to
-# the function. So the classes of a call's arguments are stored once all of them fitted, and later
-# calls with the same classes need one look-up in a set.
+# Checking the arguments of every call would take longer than many calls themselves. A value's class
+# shows its kind, unless a Tensor replaces a number; the elements of tuples and lists are left for
+# the function to check. So once all arguments of a call fit, their classes are stored in a set, and
+# later calls with the same classes need one look-up in the set.
 
 
 def require_kinds(
@@ -53,7 +53,7 @@ def require_kinds(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Check the arguments against function's signature and return them; tensors and NumPy scalars
     that stand for numbers become numbers. If the classes alone show that all arguments fit, add
-    them to fitted.
+    `classes` to `fitted`.
 
     Raises  ArgumentError for a value of the wrong kind
     """
@@ -61,7 +61,7 @@ def require_kinds(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        return args, kwargs  # Python's own error is clear, or the names are NumPy's
+        return args, kwargs  # the call raises Python's clear error, or a name is NumPy's
     if require_fits(function.__name__, signature.parameters, bound.arguments):
         fitted.add(classes)
         return args, kwargs
@@ -85,7 +85,7 @@ def require_fits(
     name: str, parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]
 ) -> bool:
     """Return whether the classes alone show that all arguments fit. In `given`, replace tensors
-    that stand for numbers by numbers.
+    and NumPy scalars that stand for numbers by Python numbers.
 
     Raises  ArgumentError for a value of the wrong kind
     """
@@ -106,7 +106,7 @@ def require_fits(
 def _values(
     parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
-    """Yield (parameter, value, accepted kinds), one for each value of a `*parameter`."""
+    """Yield (parameter, value, accepted kinds); a `*parameter` yields one tuple for each value."""
     for name, value in tuple(given.items()):
         parameter = parameters[name]
         wanted = kinds_of(name, str(parameter.annotation))
@@ -123,7 +123,7 @@ def find_fault(
 ) -> str | None:
     """Describe the first argument that does not fit its annotation; None if all fit.
 
-    Note    only for calls that failed, so a number that int64 cannot hold is reported as well
+    Note    used only after a call has failed, so a number that int64 cannot hold counts as a fault
     """
     for name, value, wanted in _values(parameters, given):
         fault = _fault_of(value, wanted, by_class=False)
@@ -144,11 +144,11 @@ _UNKNOWN = str(inspect.Parameter.empty)
 
 @lru_cache(maxsize=1024)
 def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
-    """Return the kinds of value that a parameter accepts. If its annotation is not made of kinds,
-    such as `DeviceLike` or `int | Sequence[int]`, the parameter's name decides.
+    """Return the kinds of value that a parameter accepts. If the annotation is not a union of keys
+    of `_KINDS`, such as `DeviceLike` or `int | Sequence[int]`, the parameter's name decides.
     """
     if annotation == OPERAND:
-        return ("Tensor",)  # errors mention what users pass most
+        return ("Tensor",)  # errors name only the type that users pass most
     if annotation == _UNKNOWN:
         return ("Any",)
     if annotation in ("bool", "bool | None"):
@@ -167,7 +167,7 @@ def _by_name(names_of: dict[str, str]) -> dict[str, str]:
     return {name: kinds for kinds, names in names_of.items() for name in names.split()}
 
 
-# The kinds of parameters whose annotation is not made of kinds, by the parameter's name.
+# The kinds for parameters whose annotation is not a union of keys of `_KINDS`, by their names.
 _BY_NAME = _by_name(
     {
         "DType | None": "dtype",
@@ -185,7 +185,7 @@ _BY_NAME = _by_name(
         "float | None": "correction end high",
     }
 )
-# PyTorch accepts any truthy value (or None) for these.
+# The kinds that PyTorch accepts for these bool parameters: any value, or a bool or None.
 _TRUTHS = _by_name(
     {
         "Any": (
@@ -240,9 +240,9 @@ def _is_huge(value: Any) -> bool:
 
 
 def _each(value: Any, fits: Callable[[Any], bool]) -> bool:
-    """Return whether each value in lists and tuples, at any depth, fits.
+    """Return whether `fits` accepts `value`, or all elements of a list or tuple at any depth.
 
-    Lists that share their parts, or contain themselves, are checked once.
+    A list that occurs several times, or contains itself, is checked once.
     """
     waiting, seen = [value], set[int]()
     while waiting:
@@ -296,7 +296,7 @@ def _are_sizes(value: Any) -> bool:
 
 
 def _are_integers(value: Any) -> bool:
-    # A range has only integers; there may be too many to check each.
+    # A range has only integers, and there may be too many to check each of them.
     return isinstance(value, range) or (_is_list(value) and all(map(_is_integer, value)))
 
 
@@ -349,18 +349,19 @@ _KINDS: dict[str, _Kind] = {
         "a tuple of integers", lambda v: _is_list(v) and _are_integers(v), _is_sequence
     ),
 }
-# The kind of one value of a `*parameter` that also accepts a list of values.
+# The kind of each value of a `*parameter`, by the parameter's kind: a value may also be a list.
 _AMONG = {"TensorList": "Tensors"}
 # Kinds that accept Tensors as they are, or that are not checked.
 _OPEN = frozenset({"Any", "Tensor", "TensorList", "Tensors", "tuple"})
-# Classes whose values are converted where a number is expected; np.float64 is a Python float.
+# Classes whose values are converted where a number is expected. np.float64 is not among them: it is
+# a subclass of Python's float.
 _STAND_INS = (Tensor, np.integer, np.float16, np.float32)
 
 # Errors that Python and NumPy raise for arguments of the wrong kind, or if memory runs out.
 UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warning, MemoryError)
 
 
-# NumPy's names of these parameters; PyTorch accepts both.
+# PyTorch's name of a parameter, and NumPy's name of it; PyTorch accepts both names.
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
@@ -369,8 +370,8 @@ _UNCOUNTABLE = ("array is too big", "Maximum allowed dimension", "iterator is to
 
 
 def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
-    """If the cause of error is known and its message does not explain it, raise an error that
-    explains it. find_fault describes the wrong argument.
+    """If the cause of `error` is known and the error's message does not explain the cause, raise an
+    error that does. `find_fault` returns the description of the wrong argument.
 
     Raises  ArgumentError, OutOfMemoryError, or ShapeError in PyTorch's words
     """
@@ -387,7 +388,7 @@ def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
 
 
 def _is_clear(error: BaseException) -> bool:
-    """Return whether a `raise` in fastdist's own code made the error, so its message is clear."""
+    """Return whether fastdist's own code raised the error, so that the message is clear."""
     if isinstance(error, FastdistError) or was_folded(error):
         return True
     last = _innermost(error)
@@ -420,7 +421,7 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 def fault_of_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str | None:
-    """Describe the first argument of a failed call that does not fit; None if all fit."""
+    """Describe the first argument that does not fit, in a failed call; None if all fit."""
     signature = inspect.signature(function)
     try:
         given = signature.bind(*args, **kwargs).arguments

@@ -33,29 +33,29 @@ RawGradients = tuple[Callable[..., Any] | None, ...]
 
 
 class StructuredOp(GeneralPath[P, R]):
-    """An op that names a kernel, defines its shapes and dtypes (`@op.plan`), and writes its
-    derivatives with ops.
+    """An op with its own kernel. `kernel` is the kernel's name, `@op.plan` defines the shapes and
+    dtypes of the results, and the derivatives are functions that call ops.
 
     `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input. Its
     other parameters name the values that it needs: out, `others` (the results after the first), the
     inputs, the attributes, `<input>_layout`, `plan`. Only values that a vjp names are saved.
-    `@op.jvp` takes `<input>_t` for the tangents (None where there is no tangent). `linear=True`
-    means that the jvp is the op itself, applied to the tangent. By default, only the first result
-    has gradients and tangents. An op with `several` has them for all results: its derivatives name
-    `grads` (None for a result without a gradient) and `outs` instead of g and out, and its jvp
-    returns a tuple. With `keeps_order` the result has the input's order in memory; otherwise it is
-    in C order.
+    `@op.jvp` decorates the function of the tangents `<input>_t` (None where there is no tangent).
+    `linear=True` means that the jvp is the op itself, applied to the tangent. By default, only the
+    first result has gradients and tangents. If `several` is true, all results have them: the
+    derivatives name `grads` (None for a result without a gradient) and `outs` instead of g and out,
+    and the jvp returns a tuple. With `keeps_order` the axes of the result have the input's order in
+    memory; otherwise the result is in C order.
 
-    fresh=True promises that no vjp returns g, a view of it, or a saved value, so that gradients may
+    fresh=True promises that no vjp returns g, a view of g, or a saved value, so that gradients may
     be accumulated in place. `batch`, one of BATCH_WORDS, defines how `vmap` runs the op;
     `@op.batches` registers a function for other cases. `has_out` says whether the op takes an
-    `out=`; by default only ops that users call do. computes_in_out=True means that the op computes
-    in the dtype of `out=` if no dtype= is given. takes_complex=True means that the kernel takes
-    complex numbers and the derivatives are right for them, because they only move elements, or
-    because they conjugate. piecewise=True means that the slope is constant in steps: see Note
-    [Functions in steps] in node_writer.py. With kernel_gradients=True, gradients that are not
-    recorded are computed by the CPU kernels for small tensors (`small_kernels.GRADIENTS`) instead
-    of the vjps.
+    `out=`; by default it is true for the ops that users call. computes_in_out=True means that the
+    op computes in the dtype of `out=` if no dtype= is given. takes_complex=True means that the
+    kernel takes complex numbers, and that the derivatives are right for complex numbers because
+    they only move elements or because they conjugate. piecewise=True means that the slope is
+    piecewise constant: see Note [Functions in steps] in node_writer.py. With kernel_gradients=True,
+    gradients that are not recorded are computed by the CPU kernels for small tensors
+    (`small_kernels.GRADIENTS`) instead of the vjps.
     """
 
     __slots__ = (
@@ -129,9 +129,9 @@ class StructuredOp(GeneralPath[P, R]):
         return function
 
     def vjp(self, *inputs: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register the gradient of one input, or of several inputs: one function then returns a
-        tuple, because one pass may compute them all. It may take `wanted`, which says for each
-        input of the op whether its gradient is needed.
+        """Register the function that computes the gradient of one input, or of several inputs. For
+        several, it returns a tuple, because one pass over the data may compute all gradients. It
+        may take `wanted`, which says for each input of the op whether its gradient is needed.
         """
         for input in inputs:
             require_word(f"{self.name}: the input of a vjp", input, self.tensors)
@@ -153,7 +153,9 @@ class StructuredOp(GeneralPath[P, R]):
         return (*self.tensors, *self.attributes, *layouts)
 
     def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register the tangent of the result; for an op with `several`, a tuple of all tangents."""
+        """Register the function that computes the tangent of the result. If `several` is true, it
+        returns a tuple with the tangents of all results.
+        """
         tangents = [f"{name}_t" for name in self.tensors]
         of_results = ("outs",) if self.several else ("out", "others")
         known = (*of_results, "plan", *tangents, *self._names_of_inputs())
@@ -162,13 +164,14 @@ class StructuredOp(GeneralPath[P, R]):
         return function
 
     def in_steps(self) -> Self:
-        """Return a copy of this op whose second gradients are zeros, as for a piecewise op. It is
-        used for linear functions whose derivative in PyTorch is an op that takes the input as well.
+        """Return a copy of this op whose second gradients are zeros, as for a piecewise op. The
+        copy is used for a linear function if PyTorch's op for the function's derivative also takes
+        the function's input.
         """
         made = copy(self)
         made.piecewise, made.homes, made.fitted = True, frozenset(), set()
         for name in ("node_class", "public"):
-            made.__dict__.pop(name, None)  # the cached values belong to this op
+            made.__dict__.pop(name, None)  # the cached values belong to the original op
         made.call_later()
         return made
 
@@ -188,7 +191,7 @@ class StructuredOp(GeneralPath[P, R]):
         return tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
-        """Return attributes with out's dtype, if the op computes in it and no dtype was given."""
+        """Return attributes; with `computes_in_out`, out's dtype replaces a missing `dtype`."""
         if not self.computes_in_out or not isinstance(out, Tensor):
             return attributes
         at, dtype = self.attributes.index("dtype"), out._layout.dtype
@@ -198,9 +201,7 @@ class StructuredOp(GeneralPath[P, R]):
         return (*attributes[:at], dtype, *attributes[at + 1 :])
 
     def require_plan(self, operands: Given, attributes: Given) -> None:
-        """Run the plan, if there is one, on operands of these layouts, so that its errors are
-        raised.
-        """
+        """Run the op's plan, if there is one, on the operands, only to raise the plan's errors."""
         if self._plan is not None:
             self._plan(*operands, *attributes)
 
@@ -214,8 +215,8 @@ class StructuredOp(GeneralPath[P, R]):
         if not is_cacheable(operands, attributes):
             return self._new_route(operands, attributes), operands
         routes = operands[0]._layout.routes
-        # The same key as on the short path. Classes are part of it, because 1, 1.0 and True are
-        # equal.
+        # The short path uses the same key. The key contains the classes of the attributes, because
+        # 1, 1.0 and True are equal.
         classes = [attribute.__class__ for attribute in attributes]
         key = (self, *layouts_of(operands[1:]), *attributes, *classes)
         route: Route | None = routes.get(key)
@@ -269,8 +270,8 @@ class StructuredOp(GeneralPath[P, R]):
         tangents: Sequence[Any],
         result: Tensor,
     ) -> Tensor | None:
-        """Return the tangent of the result of a short-path call with one result that is not
-        recorded.
+        """Return the tangent of a call's result. The call took the short path, has one result, and
+        is not recorded.
         """
         if not result._layout.dtype.may_have_gradient:
             return None

@@ -63,14 +63,14 @@ def carry_one_level(
     """Run an op on plain tensors and return the result with its tangent, if all tangents are of one
     level and nothing is recorded; otherwise return NOT_TAKEN.
 
-    `plain` is the short path of op without the check for tangents. `has_more` says that it returns
-    several results.
+    `plain` is the short path of op without the check for tangents. `has_more` says whether `plain`
+    returns several results.
     """
     for operand in operands:
         if operand is not None and operand._layout.is_sparse:
             return NOT_TAKEN
     if not op.computes(operands, attributes):
-        # Other ops compute the result, and they carry its tangent.
+        # Other ops compute the result, and carry the tangent with it.
         return NOT_TAKEN
     if op.kind == "view":
         result = plain(*operands, *attributes)
@@ -106,8 +106,8 @@ def combined(
     tangents: Sequence[Tensor | None],
     layout: Layout,
 ) -> Tensor | None:
-    """Return the sum of all derivative(*given, tangent), fitted to layout; None if there is
-    none.
+    """Return the sum of derivative(*given, tangent) over all operands that have both a derivative
+    and a tangent, in the shape and dtype of layout; None if no operand has both.
     """
     total: Tensor | None = None
     for tangent, derivative in zip(tangents, derivatives, strict=True):
@@ -130,26 +130,26 @@ def fitted(tangent: Tensor, layout: Layout) -> Tensor:
 # measurable, read `modes.grad_off` first, and skip `tls.grad` while no thread has turned grad mode
 # off.
 #
-# A batch has neither an edge nor tangents; the tensor inside it has them. Ops get that tensor, but
-# a composite gets the batch itself. A composite that checks `x._edge` or `levels_of((x,))` directly
-# takes its shortcut for undifferentiated inputs in vmap(grad(f)), and the gradients become zeros.
-# Therefore composites use the functions below.
+# A batch has neither an edge nor tangents; the tensor inside the batch has them. Ops get that
+# tensor, but a composite gets the batch itself. In vmap(grad(f)), a composite that checked
+# `x._edge` or `levels_of((x,))` directly would take its shortcut for undifferentiated inputs, and
+# the gradients would be zeros. Therefore composites use the functions below.
 
 
 def is_recorded(operands: Iterable[Any]) -> bool:
-    """Return whether results of operands are recorded in the graph."""
+    """Return whether the result of an op on these operands is recorded in the graph."""
     return tls.grad and any(
         unbatched(o)._edge is not None for o in operands if isinstance(o, Tensor)
     )
 
 
 def has_tangents(operands: Iterable[Any]) -> bool:
-    """Return whether results of operands carry tangents."""
+    """Return whether the result of an op on these operands carries tangents."""
     return modes.special > 0 and bool(
         levels_of([unbatched(o) for o in operands if isinstance(o, Tensor)])
     )
 
 
 def is_differentiated(*operands: Any) -> bool:
-    """Return whether results of operands need a gradient or a tangent."""
+    """Return whether the result of an op on these operands needs a gradient or a tangent."""
     return is_recorded(operands) or has_tangents(operands)

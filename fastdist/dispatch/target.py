@@ -34,10 +34,10 @@ GivenOut = Tensor | tuple[Tensor, ...] | None
 
 
 class Target:
-    """A new tensor, the usual target. A call uses its target in this order. `accept` raises an
-    error if the target cannot take any result. Then there are two cases: `run` runs a Route; or
-    other ops compute the result from the operands that `before` returns, and `take` writes it to
-    the target.
+    """A new tensor, the usual target. A call uses the methods of its target in this order. `accept`
+    raises an error if the target cannot take a result at all. Then there are two cases: `run` runs
+    a Route; or other ops compute the result from the operands that `before` returns, and `take`
+    writes the result to the target.
     """
 
     def accept(self, operands: Sequence[Any]) -> None:
@@ -48,11 +48,11 @@ class Target:
         return operands
 
     def take(self, result: Any, operands: Sequence[Any]) -> Any:
-        """Return the result of other ops, or the tensor that it was written into."""
+        """Return `result`, which other ops computed, or the tensor that now contains it."""
         return result
 
     def run(self, op: Any, route: Route, values: Given) -> Any:
-        """Return the result of a Route of op, or the tensor that it was written into."""
+        """Run a Route of op, and return the new result or the tensor that now contains it."""
         return op.run_recorded(route, values)
 
 
@@ -89,7 +89,7 @@ class First(Target):
         return overwrite(self.name, self.tensor, result)
 
     def run(self, op: Any, route: Route, values: Given) -> Tensor:
-        """Return the tensor, overwritten, recorded and with tangents.
+        """Overwrite the tensor, record the call, compute the tangents, and return the tensor.
 
         Raises  RuntimeError for a result that the tensor cannot hold
         """
@@ -107,7 +107,7 @@ class First(Target):
             if of.form.derivatives_need_first(keeps_spare=route.keeps_spare):
                 # The old value must be copied: a gradient needs it, and it will be overwritten.
                 kept = _with(values, value_before(target))
-            # The same holds for a further operand that shares the memory, such as x.detach().
+            # Another operand that shares the target's memory, such as x.detach(), is copied, too.
             memory, (first, *others) = storage_of(target), kept
             kept = (first, *[value_before(o) if o._storage is memory else o for o in others])
         if room.__class__ is np.ndarray:
@@ -154,8 +154,9 @@ class Out(Target):
         return out
 
     def _may_write(self, route: Route, values: Sequence[Any]) -> bool:
-        """Return whether route may write directly into the tensor. If not, write_out raises an
-        error, resizes or casts, or copies a result that shares memory with out.
+        """Return whether `route` may write directly into the tensor. If not, write_out raises an
+        error, resizes the tensor, casts the result, or copies it because an operand shares memory
+        with the tensor.
         """
         out = self.tensor
         if route.write is None or modes.special or not isinstance(out, Tensor):
@@ -242,22 +243,23 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 
 
 # Note [Memory of out]
-# fastdist computes results before it writes to out, so they are right even if out shares memory
-# with an operand. PyTorch writes during the computation, and therefore raises an error for some
-# overlaps; fastdist raises the same errors. Elementwise ops, ops along an axis, sorts and moves
-# refuse an out that partly overlaps an operand. Ops that move data to other positions refuse any
-# overlap. Reductions, products (except for the tensor added to them) and factorizations accept all.
-# So the rule is "apart" for a pointwise op, "outside" for a move, and "anywhere" for all others
-# (MEMORY_WORDS in declaration.py).
+# fastdist computes a result before it writes the result to out, so the result is right even if out
+# shares memory with an operand. PyTorch writes during the computation, and therefore raises an
+# error for some overlaps; fastdist raises the same errors. Elementwise ops, ops along an axis and
+# sorts refuse an out that partly overlaps an operand. Ops that move data to other positions refuse
+# any overlap. Reductions, products and factorizations accept any overlap, except that a product
+# does not accept every overlap with the tensor that is added to it. So the default rule is "apart"
+# for a pointwise op and "anywhere" for all others. Other rules are declared, such as "outside" for
+# an op that moves data (MEMORY_WORDS in declaration.py).
 
 
 # Note [Casting into out]
-# PyTorch casts the results of elementwise ops, of joins, of means and deviations, and of a few
-# matrix factorizations. Every other op requires an out= of the result's dtype, and so do
-# elementwise ops that keep the dtype of their one operand. So the default is "cast" or "kept" for a
-# pointwise op, and "same" for all others (OUT_WORDS). No op casts to a lower kind, such as float to
-# int. Sums and products are computed in out's dtype from the start (`computes_in_out` of
-# structured.py).
+# PyTorch casts the result into an out= of another dtype for elementwise ops, joins, means, standard
+# deviations, and a few matrix factorizations. Every other op requires an out= of the result's
+# dtype, and so does an elementwise op of one operand whose result keeps the operand's dtype. So the
+# default is "cast" or "kept" for a pointwise op, and "same" for all others (OUT_WORDS). No op casts
+# to a lower kind, such as float to int. Sums and products are computed in out's dtype from the
+# start (`computes_in_out` of structured.py).
 
 
 def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
@@ -333,9 +335,9 @@ def _resize(out: Tensor, shape: Shape) -> None:
 
 
 def store_in_out(name: str, out: Any, result: Any, operands: Sequence[Any], *words: str) -> Tensor:
-    """Return `result`; if `out` is given, write `result` into `out` and return `out`. Composites
-    with an `out=` call this; `words` are the values of an OutRule. `out` and `result` may be
-    tuples.
+    """Write `result` into `out` and return `out`; if `out` is None, return `result`. Composites
+    with an `out=` call this function. `words` are the arguments `dtype` and `memory` of an OutRule.
+    `out` and `result` may be tuples.
     """
     target = NEW if out is None else Out(OutRule(name, *words), out)
     return target.take(result, operands)  # type: ignore[no-any-return]
@@ -351,7 +353,7 @@ def _write_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any]) 
         if part._layout.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
             _require_dtype(rule.name, one, part)
     if not modes.tracers:
-        # All are checked first: if one is refused, none is written.
+        # All tensors are checked first, so that none is written if one is refused.
         for one, part in zip(out, result, strict=True):
             _require_takes(rule, one, part, operands)
     parts = [write_out(rule, o, r, operands) for o, r in zip(out, result, strict=True)]

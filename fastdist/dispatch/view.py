@@ -26,8 +26,8 @@ from .tangents import carry_view
 
 
 class ViewOp(StructuredOp[P, R]):
-    """An op that returns a view of the same memory. It is linear: its tangent is the same view of
-    the tangent.
+    """An op that returns a view of its input. The op is linear: the tangent of the view is the same
+    view of the input's tangent.
 
     `@op.array` registers the function (backend, array, *attributes) -> array, which makes the view
     on every backend.
@@ -59,14 +59,14 @@ class ViewOp(StructuredOp[P, R]):
 
     # Registers the function that makes a view of a raw array.
     array = registrar("_array")
-    # Registers a function of (layout, *attributes). It returns a fast function that makes the view
-    # of a raw CPU array, with everything that the layout defines computed beforehand; or None.
+    # Registers a function of (layout, *attributes). It computes everything that the layout defines,
+    # and returns a fast function that makes the view of a raw CPU array. It may also return None.
     looking = registrar("_looking")
-    # Registers the check that turns the user's arguments (input, *attributes) into canonical
-    # attributes.
+    # Registers the function that checks the user's arguments (input, *attributes) and returns the
+    # canonical attributes.
     prepare = registrar("_prepare")
-    # Registers how a CPU array's raw gradient is computed from the gradient of its view: a function
-    # of (g, input_layout, *attributes).
+    # Registers a function of (g, input_layout, *attributes). On the CPU, it computes the raw
+    # gradient of the input from g, the gradient of the view.
     raw_gradient = registrar("_raw_gradient")
 
     def view_array(self, array: Any, device: Any, attributes: Sequence[Any]) -> Any:
@@ -84,7 +84,7 @@ class ViewOp(StructuredOp[P, R]):
         return result
 
     def _lazy_result(self, route: Route, input: LazyConjNeg) -> Tensor:
-        """Return the view of a tensor whose conjugation or negation is computed when it is read.
+        """Return a lazy view of a lazy tensor: reading values computes the conjugation or negation.
 
         Raises  RuntimeError for a view as another dtype, which would bypass the conjugation or
                 negation
@@ -146,8 +146,8 @@ class ViewOp(StructuredOp[P, R]):
     def at(self, input: Tensor, index: tuple[Any, ...], key: Any = None) -> Tensor:
         """Return input[index] as a view, for integers and slices that change from call to call.
 
-        If key is given, it identifies the index for input's layout, and the Route is cached under
-        it.
+        `key`, if given, identifies the index for input's layout, and the Route is cached under
+        `key`.
 
         Raises  IndexError for an index that is out of range
         """
@@ -167,17 +167,19 @@ class ViewOp(StructuredOp[P, R]):
         return self._seen_by(route, array, input, None if unrecorded else edge)
 
     def again(self, input: Tensor, route: Route) -> Tensor:
-        """Return the view that a cached Route makes of a plain tensor; no interpreter is open."""
+        """Return the view that a cached Route makes of a plain tensor. No interpreter may be open
+        during the call.
+        """
         array, edge = route.run(input._array), input._edge  # type: ignore[misc]
         if edge is None or (modes.grad_off and not tls.grad):
-            # The same as `_seen_by`, without its call.
+            # `_seen_by` would do the same, at the cost of a call.
             return see(array, route.layout, route.steps, input)
         return self._seen_by(route, array, input, edge)
 
     def _seen_by(self, route: Route, array: Any, input: Tensor, edge: Any) -> Tensor:
         result = see(array, route.layout, route.steps, input)
         if edge is not None and route.records:
-            # The same as on the short path.
+            # These lines do the same as the generated code of the short path.
             result._edge = node = self.node_class()
             node.seq, node.edges, node.hooks = next_sequence_number(), (edge,), None
             node.output_layout = route.layout
@@ -188,7 +190,7 @@ class ViewOp(StructuredOp[P, R]):
 
 
 def detach(input: Tensor) -> Tensor:
-    """Return the same memory outside of any graph, and without tangents.
+    """Return a view of the tensor that is outside of any graph and has no tangents.
 
     Args:
         input: The tensor.

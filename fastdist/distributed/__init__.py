@@ -33,7 +33,7 @@ run.py           `python -m fastdist.distributed.run`, and launch.py: PyTorch's 
                  launcher
 
 Each subpackage is imported on first use. So `import fastdist` does not load ZeroMQ and starts no
-thread, and a process that has only imported it can still fork.
+thread, and a process that has only imported fastdist can still fork.
 
 docs/glossary.md explains the terms.
 """
@@ -146,7 +146,7 @@ _ROOMS = frozenset(
     }
 )
 
-# The module of each name that torch.distributed has at its top level.
+# The module that defines each name here that is neither a module nor from distributed_c10d.
 _HOMES = {
     "PREEMPTED_EXIT_STATUS": "preemption",
     "preempted": "preemption",
@@ -164,16 +164,16 @@ _HOMES = {
     "init_device_mesh": "device_mesh",
 }
 
-# Every worker must be able to take part in backward passes, even if its program has none.
+# Every worker must be able to take part in backward passes, even if its own program starts none.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
-# Another worker may explain such a pass, and then requests a report from this worker.
+# Another worker that explains a backward pass requests a report from this worker.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.explain"))
-# A user who profiles calls needs the parts of these calls that run on this worker.
+# Another worker that profiles its calls needs the times of the parts that run on this worker.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.profiler"))
 
 
 def _begin_monitor() -> None:
-    """Publish this worker's metrics to `fastdist top` and Prometheus if a variable requests it."""
+    """Publish metrics for `fastdist top` and Prometheus if an environment variable requests it."""
     if os.environ.get("FASTDIST_METRICS_PORT") or os.environ.get("FASTDIST_MONITOR_DIR"):
         importlib.import_module(f"{__name__}.monitor").begin()
 
@@ -194,7 +194,7 @@ if not TYPE_CHECKING:
             return found
         if name.startswith("__"):
             raise missing(__name__, name)
-        # This line loads the table of refused names.
+        # _collectives() imports distributed_c10d, which loads the table of refused names.
         if name in _collectives():
             found = getattr(importlib.import_module(f"{__name__}.distributed_c10d"), name)
             # Safe to cache: group.WORLD changes, but the class that contains it stays the same.

@@ -1,7 +1,8 @@
 """PyTorch's functional collectives, under the names that tensor-parallel programs use.
 
-Each returns its finished result, so `wait_tensor` returns its argument. All are differentiable like
-`distributed.nn.functional`, including those without `_autograd` in their names.
+Each collective returns a finished result, so `wait_tensor` returns its argument unchanged. All
+functions are differentiable, as in `distributed.nn.functional`, including the functions without
+`_autograd` in their names.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ __all__ = [
 
 
 class AsyncCollectiveTensor(Tensor):
-    """The class of unfinished results in PyTorch. Here no result has this class: all are
-    finished.
+    """The class of unfinished results in PyTorch. In fastdist no result has this class, because all
+    results are finished.
     """
 
 
@@ -96,7 +97,7 @@ def all_to_all_single(
     group: Any,
     tag: str = "",
 ) -> Tensor:
-    """Return the rows that the members sent to this one.
+    """Return the rows that all members sent to this member.
 
     Args:
         self: Rows along the first axis.
@@ -111,7 +112,7 @@ def all_to_all_single(
 
 
 def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = "") -> Tensor:
-    """Return the tensor of the member that sends to this one; member m sends to `src_dst[m]`."""
+    """Return the tensor that this member receives; member m sends its tensor to `src_dst[m]`."""
     found = group_of(group)
     size, rank, count = c10d.get_world_size(found), c10d.get_rank(found), self.numel()
     sent = [count if src_dst[rank] == to else 0 for to in range(size)]
@@ -123,7 +124,7 @@ def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = 
 def all_gather_into_tensor_coalesced(
     self: Sequence[Tensor], group: Any, tag: str = ""
 ) -> list[Tensor]:
-    """Return each tensor of all members, concatenated along the first axis; see
+    """Return, for each tensor, the tensors of all members, concatenated along the first axis; see
     all_gather_single.
     """
     return [all_gather_single(tensor, 0, group) for tensor in self]
@@ -147,7 +148,7 @@ def group_of(group: Any) -> Any:
     """Return the process group for a ProcessGroup, a name, or a mesh.
 
     Raises:
-        ValueError: A mesh has several dimensions and none is given, or the type is wrong.
+        ValueError: A mesh has several dimensions and no dimension is given, or the type is wrong.
     """
     if isinstance(group, str):
         return c10d._resolve_process_group(group)

@@ -1,4 +1,4 @@
-"""Collectives that share a result, or a failure, of one or all members with all of them."""
+"""Collectives that return the results, or raise the failure, of some members on all members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass
 class SyncPayload(Generic[T]):
-    """A member's message: the stage, and its value or its exception."""
+    """A member's message: the name of the stage, and the member's value or exception."""
 
     stage_name: str | None
     success: bool
@@ -47,14 +47,14 @@ def broadcast(
 
     Args:
         data_or_fn: The value, or a function without arguments that only the source member calls.
-        success: False if the source member has failed before; its value is None then.
+        success: False if the source member has failed before; `data_or_fn` must then be None.
         stage_name: A name for error messages.
         rank: The global rank of the source member.
         pg: The group; if None nothing is sent, and this process counts as rank 0.
 
     Raises:
         RuntimeError: The source member failed; raised on all members.
-        AssertionError: A value is given although success is False.
+        AssertionError: `data_or_fn` is given although `success` is False.
     """
     if not success and data_or_fn is not None:
         raise AssertionError("Data or Function is expected to be None if not successful")
@@ -84,8 +84,8 @@ def all_gather(
         pg: The group; if None the list contains only this member's value.
 
     Raises:
-        RuntimeError: A function failed, or a member is at another stage; raised on all members. Its
-            arguments are a text and the list of (rank, exception).
+        RuntimeError: A function failed, or a member is at another stage; raised on all members. The
+            error's arguments are a text and the list of (rank, exception).
     """
     mine = _run(data_or_fn, stage_name, True)
     if pg is None:
@@ -123,7 +123,8 @@ def all_gather_object_enforce_type(
         pg: The group.
         object_list: Receives the objects; its length is the size of the group.
         obj: This member's object.
-        type_checker: Called with the first object and each other one; False is an error.
+        type_checker: Called with the first object and each other object; the result False is an
+            error.
 
     Raises:
         TypeError: type_checker returned False for an object.

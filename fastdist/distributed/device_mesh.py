@@ -28,20 +28,21 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class _Root:
-    """The complete grid, and the groups along its axes; a mesh shares it with its slices."""
+    """The complete grid, and the groups along its axes; a mesh and its slices share one _Root."""
 
     def __init__(self, grid: NDArray[Any], names: tuple[str, ...] | None) -> None:
         self.grid, self.names = grid, names
-        # Maps axes of the grid to this process's group over them.
+        # Maps a tuple of axes of the grid to the group over these axes that has this process.
         self.groups: dict[tuple[int, ...], Any] = {}
         # Maps the name of a flattened slice to its axes.
         self.flattened: dict[str, tuple[int, ...]] = {}
 
 
 class DeviceMesh:
-    """A grid of processes with any number of axes, and one process group for each row.
+    """A grid of processes with any number of axes, and one group for each row along each axis.
 
-    All processes of the job must create it with the same arguments, because it creates groups.
+    All processes of the job must create the mesh with the same arguments: creating it creates
+    process groups.
 
     Args:
         device_type: The device type of the program's tensors, such as "cpu" or "cuda".
@@ -50,7 +51,8 @@ class DeviceMesh:
         backend_override: A dict from the index of an axis to the backend of its groups.
 
     Raises:
-        RuntimeError: There are more ranks than processes, or the names do not fit.
+        RuntimeError: There are more ranks than processes, a name occurs twice, or the number of
+            names is not the number of axes.
         ValueError: A rank occurs twice, or does not belong to the job.
 
     Source: PyTorch, torch.distributed.device_mesh
@@ -81,13 +83,13 @@ class DeviceMesh:
 
     @property
     def _coordinate(self) -> tuple[int, ...] | None:
-        """The position of this process in the complete grid."""
+        """The position of this process in the complete grid; None if it is not in the grid."""
         found = np.argwhere(self._root.grid == get_rank())
         return tuple(map(int, found[0])) if len(found) else None
 
     @property
     def _ranks(self) -> NDArray[Any]:
-        """The ranks of the slice that contains this process."""
+        """The ranks in the slice that contains this process."""
         grid, place = self._root.grid, self._coordinate
         used = [axis for axes in self._axes for axis in axes]
         if place is None:
@@ -116,7 +118,7 @@ class DeviceMesh:
         """Return the number of processes, or the length of one axis.
 
         Args:
-            mesh_dim: The index of an axis; the number of all members if None.
+            mesh_dim: The index of an axis; if None, the number of all processes is returned.
         """
         return int(self._ranks.size) if mesh_dim is None else self.shape[mesh_dim]
 
@@ -125,7 +127,7 @@ class DeviceMesh:
         return get_rank()
 
     def get_coordinate(self) -> tuple[int, ...] | None:
-        """Return this process's position along each axis; None if it is not in the mesh."""
+        """Return this process's position along each axis; None if the mesh does not contain it."""
         if self._coordinate is None:
             return None
         found = np.argwhere(self._ranks == get_rank())
@@ -136,10 +138,10 @@ class DeviceMesh:
         """Return this process's position along one axis.
 
         Args:
-            mesh_dim: The index or name of an axis; may be left out if there is one.
+            mesh_dim: The index or name of an axis; needed only if the mesh has several axes.
 
         Raises:
-            RuntimeError: No axis is given, and the mesh has several.
+            RuntimeError: No axis is given, and the mesh has several axes.
         """
         if mesh_dim is None and self.ndim > 1:
             raise RuntimeError(
@@ -150,14 +152,14 @@ class DeviceMesh:
 
     @folds
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
-        """Return the group of the processes along one axis that contains this process.
+        """Return the group that contains this process, among the groups along one axis.
 
         Args:
-            mesh_dim: The number or name of the axis; None if the mesh has only one.
+            mesh_dim: The index or name of the axis; may be None if the mesh has only one axis.
 
         Raises:
-            RuntimeError: No axis is given and the mesh has several, or this process is not in the
-                mesh.
+            RuntimeError: No axis is given and the mesh has several axes, or this process is not in
+                the mesh.
             KeyError: There is no axis with this name.
         """
         if mesh_dim is None:
@@ -179,7 +181,7 @@ class DeviceMesh:
 
     @folds
     def get_all_groups(self) -> list[ProcessGroup]:
-        """Return the groups of this process, one for each axis."""
+        """Return the groups that contain this process, one for each axis."""
         return [self.get_group(axis) for axis in range(self.ndim)]
 
     def _axes_of(self, mesh_dim: int | str) -> tuple[int, ...]:
@@ -200,7 +202,7 @@ class DeviceMesh:
 
         Raises:
             RuntimeError: The axes have no names, or a name is given twice.
-            KeyError: There is no axis with a name, or the names are not in the mesh's order.
+            KeyError: A name is not the name of an axis, or the names are not in the mesh's order.
         """
         if not self.mesh_dim_names:
             raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
@@ -234,11 +236,11 @@ class DeviceMesh:
     def _flatten(
         self, mesh_dim_name: str | None = None, backend_override: Any = None
     ) -> DeviceMesh:
-        """Return a mesh with one axis and the same processes; all processes of the job must call.
+        """Return a mesh with one axis and the same processes; all processes must call this method.
 
         Args:
-            mesh_dim_name: The name of the axis, by which the complete mesh can be indexed too; by
-                default the names of the axes joined by "_".
+            mesh_dim_name: The name of the new axis, by which the complete mesh can also be indexed.
+                By default it consists of the names of the axes, joined by "_".
             backend_override: The backend of the new group.
         """
         name = mesh_dim_name or "_".join(self.mesh_dim_names or ())
@@ -286,11 +288,12 @@ class DeviceMesh:
         Args:
             group: The group of a single axis, or a list with one group per axis.
             device_type: See DeviceMesh.
-            mesh: The global ranks; required for several groups.
-            mesh_dim_names: Names of the axes.
+            mesh: The global ranks at their positions; required for several groups.
+            mesh_dim_names: Names of the axes; required for several groups.
 
         Raises:
-            ValueError: Ranks are missing, or differ from those of the groups.
+            ValueError: No group is given, a required argument is missing, or `mesh` does not fit
+                the groups.
         """
         groups = [group] if isinstance(group, ProcessGroup) else list(group)
         if not groups:
@@ -367,7 +370,7 @@ class DeviceMesh:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the block in which this mesh is the thread's current one."""
+        """End the block in which this mesh is the current mesh of the thread."""
         _mesh_resources.mesh_stack.pop()
 
     def __repr__(self) -> str:
@@ -390,7 +393,7 @@ class _MeshEnvironment(threading.local):
         """Return the mesh of the innermost block.
 
         Raises:
-            RuntimeError: The thread is in no such block.
+            RuntimeError: The thread is in no `with mesh:` block.
         """
         if not self.mesh_stack:
             raise RuntimeError("No device mesh is currently active!")
@@ -415,16 +418,16 @@ def init_device_mesh(
     mesh_dim_names: Sequence[str] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:
-    """Return a grid of the processes 0, 1, 2, ... of the job. All processes must call it.
+    """Return a grid of the processes 0, 1, 2, ... of the job. All processes must call this.
 
     Args:
         device_type: The device type of the program's tensors, such as "cpu" or "cuda".
         mesh_shape: The lengths of the axes.
         mesh_dim_names: Names of the axes, for `mesh["dp"]`.
-        backend_override: Maps the number or name of an axis to the backend of its groups.
+        backend_override: Maps the index or name of an axis to the backend of its groups.
 
     Raises:
-        RuntimeError: The grid is larger than the job, or the names do not fit.
+        RuntimeError: The grid is larger than the job, or the names do not fit `mesh_shape`.
 
     Example:
         >>> from fastdist import distributed as dist

@@ -1,7 +1,7 @@
 """Process groups and their collectives: the public names.
 
-The code is in process_group. Names for kinds of communication that fastdist does not have raise an
-error when they are called; core/refused_names.py lists them.
+The code is in process_group. Some names of PyTorch stand for kinds of communication that fastdist
+does not have; calling them raises an error. core/refused_names.py lists these names.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ REAL: Final = (
 REFUSED: Final = refused_in(__name__)
 globals().update(REFUSED)
 __all__ = [*REAL, *(name for name in REFUSED if not name.startswith("_"))]  # noqa: PLE0604
-# `distributed` offers these names too: all except the backends that only some builds of PyTorch
-# have, plus some private names.
+# Private names that `fastdist.distributed` offers too. It also offers the names of `__all__`,
+# except the backends that only some builds of PyTorch have.
 _PRIVATE_ABOVE = (
     "_Work", "_all_gather_base", "_broadcast_coalesced", "_coalescing_manager",
     "_create_process_group_wrapper", "_get_default_group", "_get_process_group_name",
@@ -189,8 +189,8 @@ is_xccl_available = is_ucc_available
 
 @folds
 def is_backend_available(backend: str) -> bool:
-    """Return whether groups can use a backend: "gloo", "zmq" and registered backends always, "nccl"
-    and "mpi" if they work in this process.
+    """Return whether groups can use a backend. "gloo", "zmq" and registered backends can always be
+    used, "nccl" and "mpi" only if they work in this process.
 
     Args:
         backend: The name of a backend, such as "gloo"; case does not matter.
@@ -252,7 +252,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """Return this process's rank on its machine, from LOCAL_RANK.
 
     Args:
-        fallback_rank: The result if the launcher gives no local rank.
+        fallback_rank: The result if LOCAL_RANK is not set.
 
     Raises:
         RuntimeError: LOCAL_RANK is not set and there is no fallback.
@@ -295,7 +295,7 @@ if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 else:
-    # Importing these names loads ZeroMQ.
+    # Importing the names in these tuples loads ZeroMQ.
     _STORES = ("FileStore", "HashStore", "PrefixStore", "Store", "TCPStore")
     _OBJECTS = (
         "all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list",

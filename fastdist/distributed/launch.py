@@ -1,4 +1,4 @@
-"""`python -m fastdist.distributed.launch`, the predecessor of torchrun; it runs `fastdist run`."""
+"""`python -m fastdist.distributed.launch`, torchrun's predecessor; it calls `fastdist run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["main"]
 def main(args: Sequence[str] | None = None) -> None:
     """Start a job from a command line; each worker gets --local-rank=K as its first argument.
 
-    With --use-env the argument is left out, and programs read LOCAL_RANK instead.
+    With --use-env, workers do not get this argument; their programs read LOCAL_RANK instead.
 
     Raises  SystemExit with the job's exit status if the job failed
     Source  PyTorch, torch/distributed/launch.py, main

@@ -4,10 +4,10 @@ DistributedLRScheduler changes the learning rates of these optimisers.
 """
 
 # To its caller a DistributedOptimizer looks like one optimiser. Its groups and its state dict are
-# those of a local optimiser with the same parameters in the same order. So a state saved over two
-# workers can be loaded over three, or into a local optimiser, and vice versa. Each owner has all
-# groups, including those without any of its parameters, so that schedulers and state dicts find
-# group 1 under the number 1 everywhere.
+# those of a local optimiser with the same parameters in the same order. So a state that was saved
+# with two workers can be loaded with three workers, or into a local optimiser, and vice versa. Each
+# owner has all groups, even a group with none of its parameters. So a group has the same number on
+# all owners, which schedulers and state dicts need.
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ _NamedOptimizer = refusing(
 
 
 class DistributedOptimizer:
-    """Steps parameters on their owners, with the gradients of a distributed autograd context.
+    """Updates parameters on their owners, with the gradients of a distributed autograd context.
 
     The arguments are an optimiser class, RRefs of the parameters (or dicts with "params" and
     options of the group), and further arguments of the class. Each owner gets one optimiser for
-    all of its parameters; state and gradients are never sent.
+    all of its parameters. A step sends neither states nor gradients to other workers.
 
     Thread  any; steps do not use `.grad`, and on each worker a second step waits for the first
-    Raises  errors of the class on the owners; TypeError if an argument is not an Optimizer class or
-            an RRef, and for LBFGS
+    Raises  errors of the class on the owners; TypeError if `optimizer_class` is not a class of
+            optimisers or is LBFGS, or if a parameter is not an RRef
 
     Args:
-        optimizer_class: A class of fastdist.optim, of which each owner makes an object.
+        optimizer_class: A class of fastdist.optim; each owner creates an optimiser of this class.
         params_rref: RRefs to the parameters.
         *args: Further arguments of the class.
         **kwargs: Further keyword arguments of the class, such as lr.
@@ -122,7 +122,7 @@ class DistributedOptimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set `.grad` of all parameters to None, or to zero.
 
-        Note    gradients of a context are not in `.grad`; they end with the context
+        Note    the gradients of a context are not in `.grad`; they are deleted with the context
 
         Args:
             set_to_none: Whether to set None instead of zeros.
@@ -166,8 +166,8 @@ class DistributedOptimizer:
         return {"state": dict(sorted(state.items())), "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load a state dict of this class, or of a local optimiser with as many parameters. Each
-        owner gets the state of its parameters.
+        """Load a state dict of this class, or of a local optimiser with the same number of
+        parameters. Each owner gets the state of the parameters that it owns.
 
         Raises  ValueError, before anything is loaded, if the sizes of the groups differ
 
@@ -192,7 +192,7 @@ class DistributedOptimizer:
         self._tell_each(_load_state_dict, parts)
 
     def _tell_each(self, function: Callable[..., None], parts: Mapping[str, Any]) -> None:
-        """Call a function on each owner with its optimiser and its entry of parts; wait for all."""
+        """Call `function(optimiser, parts[owner])` on each owner, and wait for all calls."""
         outcomes(
             [
                 rpc.rpc_async(rref.owner(), function, (rref, parts[owner]))
@@ -219,7 +219,7 @@ class DistributedOptimizer:
             yield from _owners_of(group)
 
     def _numbers(self) -> dict[str, list[int]]:
-        """Return, by owner, the indices of its parameters among all parameters."""
+        """Return, for each owner, the indices of the owner's parameters among all parameters."""
         numbers: dict[str, list[int]] = {owner: [] for owner in self._by_owner}
         for number, owner in enumerate(self._owners()):
             numbers[owner].append(number)
@@ -256,7 +256,7 @@ class DistributedLRScheduler:
     Raises  TypeError if optimizer is not a DistributedOptimizer; errors of the class on the owners
 
     Args:
-        scheduler_class: A class of optim.lr_scheduler, or a function of an optimizer.
+        scheduler_class: A class of optim.lr_scheduler, or a function that creates a scheduler.
         optimizer: The DistributedOptimizer.
         *args: Further arguments of the class.
         **kwargs: Further keyword arguments of the class.
@@ -285,7 +285,7 @@ class DistributedLRScheduler:
         )
 
     def step(self, *args: Any, **kwargs: Any) -> None:
-        """Start the next epoch on all owners; `args` go to the scheduler's step, such as a metric.
+        """Call `step` of each owner's scheduler with these arguments, such as a metric.
 
         Raises  RuntimeError if a parameter group was added after this scheduler was created
         """
@@ -317,7 +317,7 @@ class DistributedLRScheduler:
 class LocalOptimizer:
     """The optimiser of the parameters that this worker owns.
 
-    Thread  any; one call at a time
+    Thread  any; a call waits until earlier calls have ended
     """
 
     def __init__(
@@ -327,7 +327,8 @@ class LocalOptimizer:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        # Held while the optimiser works. step() acquires the optimiser's own lock inside it.
+        # Held while a method uses the optimiser. In step(), the optimiser also acquires its own
+        # lock, after this one.
         self._lock = threading.Lock()
         local = [_local_values(group) for group in groups]
         is_plain = len(local) == 1 and local[0].keys() == {"params"}
@@ -435,7 +436,7 @@ def _load_scheduler(rref: rpc.RRef[LRScheduler], state_dict: dict[str, Any]) -> 
 
 
 def _owned(rref: object, kind: type[T]) -> T:
-    """Return the value of an RRef from another worker, after a check of its type."""
+    """Return the value of an RRef that another worker has sent; the value must be a `kind`."""
     found = rref.local_value() if isinstance(rref, rpc.RRef) else None
     if not isinstance(found, kind):
         raise TypeError(f"expected an RRef of a {kind.__name__}, got {type(found).__name__}")
@@ -455,7 +456,7 @@ def _require_class(optimizer_class: object) -> None:
             "DistributedOptimizer: expected a class of fastdist.optim, got "
             f"{short_repr(optimizer_class)}"
         )
-    # No subclass of LBFGS can exist before this module is loaded.
+    # If the module of LBFGS is not loaded, `optimizer_class` cannot be LBFGS or a subclass of it.
     lbfgs = sys.modules.get("fastdist.optim.lbfgs")
     if lbfgs is not None and issubclass(optimizer_class, lbfgs.LBFGS):
         raise TypeError(
@@ -465,7 +466,7 @@ def _require_class(optimizer_class: object) -> None:
 
 
 def _checked(group: Any) -> Group:
-    """Return a copy of the group whose params are a list of RRefs."""
+    """Return a copy of a group, in which "params" is a list of RRefs."""
     if not isinstance(group, dict):
         if isinstance(group, Tensor) or not hasattr(group, "keys"):
             raise TypeError(f"param_group must be a dict, but got {type(group)}")
@@ -491,7 +492,7 @@ def _part(group: Group, owner: str) -> Group:
 
 
 def _options_alike(number: int, groups: dict[str, Group]) -> Group:
-    """Return the options of a group, which must be the same on all owners."""
+    """Return the options of group `number`; check that they are the same on all owners."""
     first, *others = groups
     for owner in others:
         for name, value in groups[first].items():

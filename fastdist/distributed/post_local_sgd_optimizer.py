@@ -1,4 +1,4 @@
-"""PostLocalSGDOptimizer: an optimizer that averages parameters over the members after steps."""
+"""PostLocalSGDOptimizer: after some steps, it averages the parameters over all members."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PostLocalSGDOptimizer"]
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """Steps another optimizer, then averages its parameters in the steps that an averager selects.
+    """Steps another optimizer, and averages its parameters after steps that an averager selects.
 
     Args:
         optim: This member's local optimizer.
@@ -21,7 +21,7 @@ class PostLocalSGDOptimizer(Optimizer):
 
     def __init__(self, optim: Optimizer, averager: ModelAverager) -> None:
         self.optim, self.averager = optim, averager
-        # Shares the inner optimizer's list, which schedulers change and to which groups are added.
+        # The inner optimizer's own list: schedulers change this list, and groups are added to it.
         self.param_groups = optim.param_groups
         self.defaults = optim.defaults
 
@@ -40,7 +40,7 @@ class PostLocalSGDOptimizer(Optimizer):
     def load_state_dict(self, state_dict: Any) -> None:
         """Load a state; if it has no "step", the averager starts at 0, with a warning."""
         self.optim.load_state_dict(state_dict)
-        # The inner optimizer has a new list now.
+        # The inner optimizer's load_state_dict() has replaced its list of groups.
         self.param_groups = self.optim.param_groups
         if "step" in state_dict:
             self.averager.step = state_dict["step"]
@@ -56,7 +56,7 @@ class PostLocalSGDOptimizer(Optimizer):
         """Step the inner optimizer, then call the averager, which may average the parameters.
 
         Args:
-            closure: Computes the loss again; passed to the inner optimizer.
+            closure: A function that computes the loss again, for the inner optimizer.
         """
         found = self.optim.step() if closure is None else self.optim.step(closure)
         self.averager.average_parameters(params=self.param_groups)

@@ -3,12 +3,12 @@
 # Note [The same step]
 # Workers exchange nothing in ordinary steps. Each counts its calls of preempted(). A worker that
 # gets SIGTERM sets a key in the store of the default group. On each worker a thread waits for that
-# key. The thread stores the number of calls that its worker has completed, and from then on the
-# worker's next call waits. Rank 0 reads all counts and stores the largest one plus 1. This is the
-# number of the call that returns True on every worker. No worker has completed that call, and
-# workers that are behind complete their earlier calls first. A waiting worker does not block the
-# others: their threads store the counts whatever their programs do, so no collective needs to
-# finish first.
+# key. The thread stores the number of calls that its worker has completed; the worker's next call
+# then waits for the decision. Rank 0 reads all counts and stores the largest count plus 1. This is
+# the number of the call that returns True on every worker. No worker has completed that call, and
+# workers that are behind complete their earlier calls first. A worker that waits does not block the
+# decision: the threads of the other workers store their counts whatever the programs do, so no
+# collective needs to finish first.
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ __all__ = ["PREEMPTED_EXIT_STATUS", "preempted", "request_preemption"]
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 # A thread waits for the request in intervals of this length, the longest that store clients allow.
 _TURN_S: Final = 3600.0
-# The time within which a worker stores its count, even in a long call or on a busy machine.
+# How long rank 0 waits for the counts. A worker stores its count earlier than that, even during a
+# long call or on a busy machine.
 _ANSWER_S: Final = 10.0
 
 # Whether this process has a request to save and exit, and whether its handlers are installed.
@@ -55,13 +56,13 @@ class Agreement:
     """
 
     def __init__(self, store: Store, rank: int, size: int, answer_s: float = _ANSWER_S) -> None:
-        # A separate client: closing it ends the thread.
+        # A separate client of the store. When this client is closed, the thread ends.
         self._store, self._rank, self._size = store.clone(), rank, size
         self._answer_s = answer_s
-        # Guards the two counts below. Signal handlers do not acquire it.
+        # Guards the two counts below. Signal handlers do not acquire this lock.
         self._lock = threading.Lock()
         self._num_calls = 0
-        # The number of completed calls that the thread has stored; None before that.
+        # The number of completed calls that this worker has reported; None before a request.
         self._stored: int | None = None
         self._is_decided = threading.Event()
         self._last_call = 0
@@ -88,7 +89,7 @@ class Agreement:
             return self._num_calls >= self._last_call
 
     def request(self) -> None:
-        """Request the agreement of all workers; safe in a signal handler."""
+        """Request that all workers agree on a call; safe in a signal handler."""
         # threading.Thread is not used: it acquires locks that the interrupted code may hold.
         _thread.start_new_thread(self._request, ())
 
@@ -169,14 +170,14 @@ class _Alone:
         return _is_requested
 
     def request(self) -> None:
-        """Make the next call return True."""
+        """Do nothing: is_over() returns `_is_requested`."""
 
     def leave(self) -> None:
         """Do nothing: no exchange is under way."""
 
 
 class _ByReduction:
-    """The agreement of a group that MPI started, which has no store: each call reduces a number."""
+    """The agreement of a group of MPI, which has no store: each call all-reduces a number."""
 
     def __init__(self, group: Any) -> None:
         self._group = group
@@ -187,7 +188,7 @@ class _ByReduction:
         return bool(flag.item() > 0)
 
     def request(self) -> None:
-        """Make the next call's reduction report the request."""
+        """Do nothing: is_over() reduces `_is_requested` over all members."""
 
     def leave(self) -> None:
         """Do nothing: no exchange is under way."""
@@ -196,10 +197,11 @@ class _ByReduction:
 def preempted() -> bool:
     """Return whether the job must save its state and exit; the result is the same on all workers.
 
-    Call it once per step, at the same place of the program on all workers of the default process
-    group, and for the first time before the first step. After SIGTERM or SIGHUP to any worker it
-    returns True on all workers in the call with the same number, so that one worker can write the
-    checkpoint of that step. It stays True. `fastdist run` forwards these signals to the workers.
+    Call it once per step, at the same place in the program on all workers of the default process
+    group, and for the first time before the first step. After SIGTERM or SIGHUP to any worker, the
+    call with the same number returns True on all workers, so that one worker can write the
+    checkpoint of that step. All later calls return True as well. `fastdist run` forwards these
+    signals to the workers.
 
     The first call installs handlers of both signals, which also call the previous handlers. SIGHUP
     is not handled if it is ignored, as under nohup. Before the first call SIGTERM ends the process
@@ -207,8 +209,8 @@ def preempted() -> bool:
 
     Without a process group, as in jobs that only use RPC, there is no agreement: the function
     returns whether this process got a signal. `fastdist run` forwards its signals to all workers,
-    which see them at different steps. A group of MPI has no store, and reduces a number in each
-    call.
+    but the workers see a signal at different steps. In a group of MPI, which has no store, each
+    call is a reduction of one number over the workers.
 
     Returns:
         Whether to save and exit.
@@ -249,8 +251,8 @@ def preempted() -> bool:
 def request_preemption() -> None:
     """Make preempted() return True on all workers, as a signal does.
 
-    For programs that learn about preemption in another way, such as the provider's metadata or
-    SIGUSR1 from Slurm. It is safe in a signal handler, and may be called repeatedly.
+    This function is for programs that learn about preemption in another way, such as the provider's
+    metadata or SIGUSR1 from Slurm. It is safe in a signal handler, and may be called repeatedly.
 
     Threads: any.
 

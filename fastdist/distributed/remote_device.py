@@ -11,7 +11,7 @@ _RANK = "rank"
 
 
 class _remote_device:
-    """A worker, by name or rank, and a device there: "NAME/DEVICE" or "rank:RANK/DEVICE".
+    """A device of a worker that is given by name or rank: "NAME/DEVICE" or "rank:RANK/DEVICE".
 
     The default device is the CPU. A device without a worker belongs to this worker.
 

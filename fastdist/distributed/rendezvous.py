@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 _PARAMETERS = ("rank", "world_size")
-# A worker that waits for a store hosted by another worker checks this often for a listener.
+# The interval at which a worker that waits for the store checks whether a process listens there.
 _KNOCK_S = 1.0
 # How long a restarted worker waits for another worker to become the host of the store.
 _COMES_WITHIN_S = 5.0
@@ -70,7 +70,7 @@ _ALL_ADDRESSES = ("*", "0.0.0.0", "::")
 
 
 class Rendezvous(NamedTuple):
-    """The store, and this worker's rank of world_size. The caller closes the store."""
+    """The store, this worker's rank, and the `world_size`. The caller closes the store."""
 
     store: Store
     rank: int
@@ -125,11 +125,11 @@ def rendezvous(
     `env://` reads the environment (from_env). `tcp://HOST:PORT` and `file:///PATH` need rank and
     world_size, as arguments or in the url (`?rank=0&world_size=4`); world size 0 means a dynamic
     group. Rank 0 serves the store, unless a launcher serves it at that port
-    (FASTDIST_STORE_HOSTED=1). A restarted group does not see keys of earlier rounds. If the group
-    takes restarted workers back (`takes_back`, or dynamic), another worker may be the store's host
-    when rank 0 returns. With `shares`, a store that this process already serves at the address is
-    reused, for example by RPC and process groups in one job. `security`, `secret` and
-    `certificates` are those of TCPStore.
+    (FASTDIST_STORE_HOSTED=1). A restarted group does not see keys of earlier rounds. If restarted
+    workers may join again (with `takes_back`, or in a dynamic group), another worker may host the
+    store when rank 0 returns. With `shares`, a store that this process already serves at the
+    address is reused, for example by RPC and process groups in one job. `security`, `secret` and
+    `certificates` are passed to TCPStore.
 
     Raises  RendezvousError for wrong arguments; AuthenticationError for a wrong or missing secret;
             StoreTimeoutError if the store does not answer within timeout; StoreLostError if a
@@ -196,8 +196,8 @@ def worker_address(
 ) -> str:
     """Return the address of this machine that the worker binds and publishes; never a wildcard.
 
-    It is `given`, or FASTDIST_ADDRESS, or the local address of packets to the store, or 127.0.0.1
-    if the store has no server.
+    The address is `given`, or FASTDIST_ADDRESS, or the local address from which packets to the
+    store are sent, or 127.0.0.1 if the store has no server.
 
     Raises  RendezvousError if the given address is a wildcard
 
@@ -232,9 +232,9 @@ def worker_security(
     certificates: str | None = None,
     max_connections: int = MAX_CONNECTIONS,
 ) -> Security:
-    """Return the credentials for a worker's sockets, and the checks that they apply to peers.
+    """Return the Security of a worker's sockets: the credentials, and the checks of peers.
 
-    They use the rank's certificate for security 'certs', or else the secret of the store's job.
+    The credentials are the rank's certificate for "certs", and the job's secret for "curve".
 
     Raises  AuthenticationError if the certificate cannot be used
 
@@ -305,7 +305,8 @@ def _tcp_store(
             except StoreTimeoutError as error:
                 late = error
                 gone = _why_gone(host, port, line.waited_s) if looks_for_host else ""
-                # Rank 0 is missing. On each node one of the other workers logs this.
+                # The host of the store is missing. One worker per node logs this, but never rank 0
+                # if it is the host.
                 if speaks_for_node(rank, () if hosted else (0,)):
                     tell(f"{whose} store at {host}:{port}{gone}")
             else:
@@ -318,9 +319,10 @@ def _tcp_store(
 
 
 def _why_gone(host: str, port: int, waited_s: float) -> str:
-    """Return the reason, as a clause, if no process listens at the address of rank 0's store.
+    """Return a clause with the reason if no process listens at the address of rank 0's store;
+    otherwise return "".
 
-    Raises  StoreLostError if this worker was restarted alone, so that the store existed before
+    Raises  StoreLostError if this worker was restarted alone: the store that it used before is lost
     """
     if knock(tcp_endpoint(host, port), time.monotonic() + _KNOCK_S) is not False:
         return ""
@@ -337,10 +339,10 @@ def _why_gone(host: str, port: int, waited_s: float) -> str:
 
 
 def _second_host(host: str, port: int, error: StoreError, protection: _Protection) -> StoreError:
-    """Return the error, with the worker that already hosts the job's store if there is one, and
-    notify that worker.
+    """If another worker already hosts the job's store, notify that worker, and return an error that
+    names it; otherwise return `error`.
 
-    The server proves that it belongs to this job, so it is not another job on the same port.
+    The host must prove that it belongs to this job: a host of another job is not named.
     """
     line = (
         "a second worker that says it is rank 0, which hosts the store, was refused: process "

@@ -32,7 +32,7 @@ Hook = Callable[[Any], object]
 # The number of restarts of this worker, from the store of its group.
 _counted = 0
 
-# Guards the list; it is not held while a hook runs.
+# Guards _hooks; it is not held while a hook runs.
 _hooks_lock = threading.Lock()
 _hooks: list[Hook] = []
 
@@ -41,8 +41,9 @@ def restart_count() -> int:
     """Return how often this worker has been restarted, alone or with its group; 0 in the first run.
 
     A launcher provides the number (FASTDIST_RESTART_COUNT, torchrun's TORCHELASTIC_RESTART_COUNT).
-    Without a launcher, as in a Kubernetes Job, init_rpc reads it from the store of a group that
-    takes lost workers back; before that it is 0. The larger of the two numbers is returned.
+    Without a launcher, as in a Kubernetes Job, init_rpc reads the number from the store of a group
+    that takes lost workers back. Until then the number is 0. If the launcher's number and the
+    store's number differ, the larger one is returned.
 
     Raises  RendezvousError if a variable does not contain a number
     """

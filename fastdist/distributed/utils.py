@@ -1,4 +1,4 @@
-"""Helpers for wrappers of modules, with PyTorch's private names: inputs, and equal models."""
+"""Helpers for module wrappers, with PyTorch's private names: they sync models and move inputs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _to_kwargs(
     target_device: Any,
     use_side_stream_for_tensor_copies: bool,
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the arguments on a device, each in a tuple of length one: the form for one replica."""
+    """Return `inputs` and `kwargs` on a device, each in a tuple with one entry, for one replica."""
     moved = _recursive_to(inputs, target_device, use_side_stream_for_tensor_copies)
     named = _recursive_to(kwargs or {}, target_device, use_side_stream_for_tensor_copies)
     return tuple(moved), tuple(named)

@@ -19,17 +19,17 @@ Group = dict[str, Any]
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """Steps parameters that all processes of a group have; each process steps a part of them.
+    """Updates parameters that all processes of a group have; each process updates a part of them.
 
     A process keeps the state of its part only: for Adam in a group of n, one n-th of the moments.
     After a step each process broadcasts its part. If the gradients are equal on all processes, as
     after DistributedDataParallel, the result is that of an ordinary optimizer.
 
     Args:
-        params: The parameters, or dicts with "params" and options of that group; the same on all
-            processes.
+        params: The parameters, or dicts with "params" and the options of one parameter group; the
+            same on all processes.
         optimizer_class: The optimizer class for each part, such as optim.Adam.
-        process_group: The group; the default group if None.
+        process_group: The process group; the default group if None.
         parameters_as_bucket_view: Ignored: parameters keep their memory layout.
         overlap_with_ddp: Not supported.
         defaults: Options for optimizer_class.
@@ -60,7 +60,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.process_group = group_of(process_group)
         self._optim_cls, self._optim_defaults = optimizer_class, dict(defaults)
         self._owners: dict[Tensor, int] = {}
-        # The number of elements that each rank steps.
+        # The number of elements that each rank updates.
         self._loads = [0] * self.process_group.size()
         self._consolidated: Group | None = None
         self._is_set_up = False
@@ -98,8 +98,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         return self._optim_cls(parts, **self._optim_defaults)
 
     def _take_defaults(self) -> None:
-        """Copy the default options of optimizer_class to this object's groups, where schedulers
-        read them.
+        """Copy the default options of optimizer_class to the parameter groups of this object, where
+        schedulers read them.
         """
         if self.optim is None:
             return
@@ -157,7 +157,9 @@ class ZeroRedundancyOptimizer(Optimizer):
                 broadcast_tensors(self.process_group, own, rank)
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Gather all parts' states on one process, for its state_dict(). All must call it.
+        """Gather the states of all parts on one process, for its state_dict().
+
+        All processes must call this.
 
         Args:
             to: The group rank of the process that receives the states.
@@ -201,14 +203,14 @@ class ZeroRedundancyOptimizer(Optimizer):
         return dict(self._consolidated)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load this process's part of a complete state, from any number of processes.
+        """Load this process's part of a complete state, saved by any number of processes.
 
         Args:
-            state_dict: The result of state_dict(), here or of an ordinary optimizer; the same on
-                all processes.
+            state_dict: The result of state_dict() of this class or of an ordinary optimizer; the
+                same on all processes.
 
         Raises:
-            ValueError: The groups do not fit the parameters.
+            ValueError: The parameter groups, or their numbers of parameters, are different.
         """
         groups = state_dict["param_groups"]
         sizes = [len(group["params"]) for group in groups]

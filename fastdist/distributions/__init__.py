@@ -59,7 +59,8 @@ from .transformed_families import (
 from .transforms import *  # noqa: F403 (its __all__)
 from .wishart import LKJCholesky, Wishart
 
-# Aliases for PyTorch's files, one per distribution: `from torch.distributions.beta import Beta`.
+# PyTorch has one file for each distribution. The names of those files are aliases here, so that
+# `from torch.distributions.beta import Beta` works.
 for _home, _files in {
     bernoulli: ("continuous_bernoulli", "geometric"),
     categorical: ("multinomial", "one_hot_categorical"),

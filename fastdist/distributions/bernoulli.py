@@ -38,13 +38,13 @@ def require_one(probs: Any, logits: Any) -> None:
 
 
 class Odds(Distribution):
-    """Base of distributions whose parameter is a probability of 1, or its log odds."""
+    """Base of distributions whose parameter is the probability of the value 1, or its log odds."""
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.unit_interval,
         "logits": constraints.real,
     }
-    # Whether log odds were given. The other parameter is computed at its first use.
+    # Whether log odds were given. The parameter that was not given is computed at its first use.
     _has_logits: bool = False
 
     @lazy_property
@@ -69,11 +69,11 @@ class Odds(Distribution):
 
     @property
     def _failure(self) -> Tensor:
-        """Return the probabilities of 0; from log odds, without the rounding of 1 - probs."""
+        """Return the probabilities of 0, computed from log odds if given: 1 - probs is rounded."""
         return (-self.logits).sigmoid() if self._has_logits else 1 - self.probs
 
     def _flip_entropy(self) -> Tensor:
-        """Return the entropy of one sample of 0 or 1."""
+        """Return the entropy of one Bernoulli sample."""
         if not self._has_logits:
             return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
         away = self.logits.abs()
@@ -87,7 +87,7 @@ class Odds(Distribution):
 
 
 class Bernoulli(Odds, ExponentialFamily):
-    """1 with the probability probs, else 0."""
+    """The value 1 with the probability `probs`, otherwise 0."""
 
     support: Any = constraints.boolean
     has_enumerate_support = True
@@ -217,8 +217,8 @@ class Geometric(Odds):
 class ContinuousBernoulli(Odds, ExponentialFamily):
     """Numbers in [0, 1] with a density proportional to probs**x * (1 - probs)**(1 - x).
 
-    Note    within lims, around 1/2, the formulas divide by numbers near 0, so Taylor series are
-            used instead
+    Note    if `probs` is within `lims`, around 1/2, the formulas would divide by numbers near 0,
+            so Taylor series are used instead
     Source  Loaiza-Ganem and Cunningham 2019, "The continuous Bernoulli"
     """
 
@@ -256,11 +256,11 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _cut_odds(self) -> Tensor:
-        """Return the absolute log odds, replaced by 1 in the unstable region."""
+        """Return the absolute log odds; 1 if the probability is within `lims`."""
         return where(self._outside_unstable_region(), self.logits.abs(), 1.0)
 
     def _cont_bern_log_norm(self) -> Tensor:
-        """Return the negative logarithm of the density's normalizing constant."""
+        """Return the logarithm of the factor that gives the density the integral 1."""
         away = self._cut_odds()
         x = (self.probs - 0.5).square()
         taylor = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
@@ -271,7 +271,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     def mean(self) -> Tensor:
         """Return the mean."""
         away = self._cut_odds()
-        # Computed from the end that is nearer to most samples.
+        # `short` is the mean distance of samples from 0 or 1, whichever is nearer to most of them.
         short = away.reciprocal() + (-away).exp() / (-away).expm1()
         mean = where(self.logits > 0, 1.0 - short, short)
         x = self.probs - 0.5
@@ -312,7 +312,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return where(value <= 0.0, 0.0, where(value >= 1.0, 1.0, inside))
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         away, is_up = self._cut_odds(), self.logits > 0
         share = where(is_up, 1.0 - value, value) * (-away).expm1()
         part = share.clamp(min=finfo(share.dtype).eps / 2 - 1.0).log1p() / away

@@ -27,7 +27,7 @@ __all__ = ["Categorical", "Multinomial", "OneHotCategorical", "OneHotCategorical
 
 
 class Categorical(Distribution):
-    """An index of the last axis of probs or logits, with the probabilities given there."""
+    """A random index along the last axis of `probs` or `logits`, which give its probabilities."""
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.simplex,
@@ -131,7 +131,7 @@ class Categorical(Distribution):
 class OverCategorical(Distribution):
     """Base of distributions of one or more samples of a Categorical, `_categorical`.
 
-    The categories are the event axis.
+    The event axis has one element for each category.
     """
 
     arg_constraints: ClassVar[Any] = {
@@ -216,7 +216,7 @@ class OneHotCategorical(OverCategorical):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot vectors with straight-through gradients: as if samples were the probabilities.
+    """One-hot vectors whose gradients are computed as if samples were the probabilities.
 
     Source  Bengio et al. 2013, "Estimating or Propagating Gradients Through Stochastic Neurons"
     """
@@ -230,7 +230,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(OverCategorical):
-    """The counts of each category in total_count samples."""
+    """The count of each category among `total_count` samples of a Categorical."""
 
     _batched: ClassVar = {"_categorical": 0, "_binomial": 1}
 

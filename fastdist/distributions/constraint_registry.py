@@ -1,7 +1,7 @@
 """Registries of transforms from all real numbers to the values that satisfy a constraint.
 
-`biject_to` returns bijections, as densities require. `transform_to` need not be bijective; it
-serves unconstrained optimization.
+`biject_to` returns bijective transforms, as densities require. `transform_to` may return transforms
+that are not bijective, for unconstrained optimization.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ConstraintRegistry:
         self._registry: dict[type, Callable[[Any], Any]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
-        """Register factory for a constraint or its class; without factory, return a decorator."""
+        """Register `factory` for a constraint's class; without `factory`, return a decorator."""
         if factory is None:
             return lambda factory: self.register(constraint, factory)
         if isinstance(constraint, constraints.Constraint):
@@ -36,7 +36,7 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Any) -> Any:
-        """Return the transform from all real numbers to a constraint.
+        """Return the transform from all real numbers to the values that satisfy a constraint.
 
         Raises  NotImplementedError if no transform is registered
         """
@@ -55,7 +55,10 @@ transform_to = ConstraintRegistry()
 
 
 def _for(*registered: Any, only: ConstraintRegistry | None = None) -> Callable[[Any], Any]:
-    """Return a decorator that registers a function of (registry, constraint)."""
+    """Return a decorator that registers a function of (registry, constraint).
+
+    The function is registered in both registries, or only in `only`.
+    """
 
     def decorate(make: Any) -> Any:
         for registry in (biject_to, transform_to) if only is None else (only,):

@@ -54,7 +54,7 @@ __all__ = [
 
 
 class Constraint:
-    """A set of allowed values; event_dim is the number of axes of one value."""
+    """A set of allowed values; `event_dim` is the number of axes of one value."""
 
     is_discrete: Any = False
     event_dim: Any = 0
@@ -104,7 +104,7 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property that returns a constraint; its is_discrete and event_dim are known statically."""
+    """A property that returns a constraint; the property has is_discrete and event_dim too."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class _DependentProperty(property, _Dependent):
         self._event_dim = event_dim
 
     def __call__(self, fn: Callable[..., Any]) -> Any:  # type: ignore[override]
-        """Return a property with fn as getter; used as a decorator."""
+        """Return a property with `fn` as its getter; this is called as a decorator."""
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
@@ -128,7 +128,7 @@ def is_dependent(constraint: Any) -> bool:
 
 
 class _IndependentConstraint(Constraint):
-    """A constraint on events with more axes, all of whose values satisfy the base constraint."""
+    """A constraint on events with more axes: all values of an event satisfy `base_constraint`."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         _require_constraint(base_constraint, "base_constraint")

@@ -114,7 +114,7 @@ class Binomial(_CountOdds):
 
 
 class NegativeBinomial(_CountOdds):
-    """The number of successes of probability probs before total_count failures."""
+    """The number of successes, each with probability `probs`, before `total_count` failures."""
 
     arg_constraints: ClassVar[Any] = {
         "total_count": constraints.greater_than_eq(0),
@@ -171,8 +171,8 @@ class NegativeBinomial(_CountOdds):
 def _rise(n: Tensor, value: Tensor) -> Tensor:
     """Return the logarithm of Gamma(n + value) / Gamma(1 + value).
 
-    Note    for large values, the difference of two lgamma overflows or loses digits; another
-            formula is used there, with an error of about n**3 / (24 * value**2)
+    Note    for a large `value`, the difference of two results of lgamma overflows or loses digits,
+            so another formula is used, with an error of about n**3 / (24 * value**2)
     """
     value = value + zeros_like(n)
     is_far = value * finfo(n.dtype).eps ** 0.5 > n.square() + 1
@@ -182,7 +182,7 @@ def _rise(n: Tensor, value: Tensor) -> Tensor:
 
 
 class Poisson(ExponentialFamily):
-    """The number of events, where the mean number is rate."""
+    """The number of independent events; its mean is `rate`."""
 
     arg_constraints: ClassVar[Any] = {"rate": constraints.nonnegative}
     support: Any = constraints.nonnegative_integer

@@ -18,12 +18,12 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """Base of distributions; parameters have the shape batch_shape, and samples have event_shape
-    after it.
+    """Base of distributions: a batch of parameters of shape batch_shape gives samples of shape
+    batch_shape + event_shape.
 
     Note    for expand(), a subclass has a dict `_batched`. Its keys name the attributes that grow
-            with the batch (tensors, inner distributions); its values are the number of axes after
-            the batch
+            with the batch (tensors, inner distributions); each value is the number of axes that
+            the attribute has after the batch axes
     """
 
     has_rsample: Any = False
@@ -33,7 +33,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Set whether distributions without validate_args check their arguments and values."""
+        """Set whether distributions check arguments and values if `validate_args` is not given."""
         if value not in [True, False]:
             raise ValueError(
                 f"set_default_validate_args({short_repr(value)}): expected True or False"
@@ -81,7 +81,7 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """Return the distribution with a larger batch; parameters are expanded without copies."""
+        """Return the distribution with a larger batch; its parameters are expanded, not copied."""
         if not hasattr(type(self), "_batched"):
             raise NotImplementedError(f"{type(self).__name__} does not implement expand")
         owner = next(one for one in type(self).__mro__ if "_batched" in vars(one))
@@ -182,7 +182,7 @@ class Distribution:
         raise NotImplementedError
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -190,18 +190,18 @@ class Distribution:
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
-        """Return the entropy, over batch_shape."""
+        """Return the entropy of each distribution in the batch."""
         raise NotImplementedError
 
     def perplexity(self) -> Tensor:
-        """Return exp of the entropy."""
+        """Return the exponential of the entropy."""
         return self.entropy().exp()
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
         return Size((*all_of(sample_shape), *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Any) -> None:
-        """Raise ValueError unless value is a tensor of a valid shape inside the support."""
+        """Raise ValueError unless `value` is a tensor with a valid shape, inside the support."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         shape = value.shape

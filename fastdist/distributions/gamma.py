@@ -89,7 +89,7 @@ class Exponential(ExponentialFamily):
         return -(-self.rate * value).expm1()
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         return -(-value).log1p() / self.rate
 
     def entropy(self) -> Tensor:
@@ -139,7 +139,7 @@ class Gamma(ExponentialFamily):
         """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         value: Tensor = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        # With a small concentration samples underflow to 0, where log_prob is infinite.
+        # If the concentration is small, samples may underflow to 0, where log_prob is infinite.
         value.detach().clamp_(min=finfo(value.dtype).tiny)
         return kept_finite_in_halves(value)
 
@@ -190,7 +190,7 @@ class Chi2(Gamma):
 
 
 class Dirichlet(ExponentialFamily):
-    """Points of a simplex: gamma variables with these concentrations, divided by their sum."""
+    """Points of a simplex: gamma variables with given concentrations, divided by their sum."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration": constraints.independent(constraints.positive, 1)
@@ -257,7 +257,7 @@ class Dirichlet(ExponentialFamily):
 
 
 class Beta(ExponentialFamily):
-    """Numbers in (0, 1): the first of two gamma variables divided by their sum."""
+    """Numbers in (0, 1): the first of two gamma variables, divided by the sum of both."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration1": constraints.positive,
@@ -329,7 +329,7 @@ class Beta(ExponentialFamily):
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two chi-square variables, divided by their degrees of freedom df1 and df2."""
+    """The ratio of two chi-square variables, each divided by its degrees of freedom, df1 or df2."""
 
     arg_constraints: ClassVar[Any] = {"df1": constraints.positive, "df2": constraints.positive}
     support: Any = constraints.positive
@@ -383,7 +383,7 @@ class FisherSnedecor(Distribution):
 
 
 class StudentT(Distribution):
-    """Student's t-distribution with df degrees of freedom, location loc and scale."""
+    """Student's t-distribution with `df` degrees of freedom, location `loc` and scale `scale`."""
 
     arg_constraints: ClassVar[Any] = {
         "df": constraints.positive,
@@ -413,8 +413,8 @@ class StudentT(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """Return the variance; infinite where df is at most 2, NaN where it is at most 1."""
-        # A smaller df is replaced by 3, so that the unused branch has a finite gradient.
+        """Return the variance; infinite where 1 < df <= 2, NaN where df <= 1."""
+        # Values of df up to 2 are replaced by 3, so that the unused branch has a finite gradient.
         df = self.df.masked_fill(self.df <= 2, 3.0)
         finite = where(self.df > 2, self.scale.square() * df / (df - 2), math.inf)
         return where(self.df <= 1, full_like(finite, math.nan), finite)
@@ -426,7 +426,8 @@ class StudentT(Distribution):
         # Computed with logarithms: for few degrees of freedom the chi-square number may underflow.
         log_chi2 = log_standard_gamma((self.df * 0.5).expand(shape)) + math.log(2.0)
         spread = finite_logs((0.5 * (self.df.log() - log_chi2)).to(self.df.dtype)).exp()
-        # Normal samples are below 9; log_prob divides by the root of df. So nothing overflows.
+        # Normal samples are below 9, and log_prob divides samples by the root of df. With this
+        # limit, neither the samples nor these quotients overflow.
         most = self.df.detach().sqrt().clamp(max=1.0) * (limits.max / 16)
         wide = noise * spread.clamp(max=most)
         return (self.loc + self.scale * wide).clamp(min=limits.min, max=limits.max)

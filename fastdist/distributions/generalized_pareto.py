@@ -21,7 +21,7 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Numbers above loc: exponential if concentration is 0, with a power-law tail if positive."""
+    """Numbers above loc; the tail is exponential (concentration 0) or a power law (positive)."""
 
     arg_constraints: ClassVar[Any] = {
         "loc": constraints.real,
@@ -68,7 +68,7 @@ class GeneralizedPareto(Distribution):
         shape = self._extended_shape(sample_shape)
         drawn = rand(shape, dtype=self.loc.dtype, device=self.loc.device)
         value, limits = self._beyond((-drawn).log1p(), is_sample=True), finfo(self.loc.dtype)
-        # The sum may round up to the upper bound, where log_prob is not finite.
+        # A sample may be rounded up to the upper bound, where log_prob is not finite.
         below = nextafter(self.loc - self.scale / self.concentration, self.loc).detach()
         most = where(self.concentration < 0, below, limits.max)
         return value.clamp(min=limits.min).minimum(most)
@@ -100,13 +100,13 @@ class GeneralizedPareto(Distribution):
         return self.log_cdf(value).exp()
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         return self._beyond((-value).log1p(), is_sample=False)
 
     def _beyond(self, log_survival: Tensor, is_sample: bool) -> Tensor:
         """Return the quantiles for logarithms of survival probabilities.
 
-        Samples are kept away from the bounds, where log_prob is not finite.
+        If `is_sample`, they are kept away from the bounds, where log_prob is not finite.
         """
         is_zero, safe = self._safe()
         power = -safe * log_survival
@@ -121,6 +121,6 @@ class GeneralizedPareto(Distribution):
         return self.scale.log() + self.concentration + 1
 
     def _safe(self) -> tuple[Tensor, Tensor]:
-        """Return where concentration is 0, and concentration with 1 in these places."""
+        """Return where concentration is 0, and concentration with such elements replaced by 1."""
         is_zero = isclose(self.concentration, zeros_like(self.concentration))
         return is_zero, where(is_zero, 1.0, self.concentration)

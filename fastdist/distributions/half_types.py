@@ -17,12 +17,12 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def computed_in_float32(method: M) -> M:
-    """Make a method compute in float32 if the parameters have a half type, and round its result.
+    """Make a method compute in float32 if the parameters have a half type, then round its result.
 
     lgamma(1e4) overflows float16, and differences of large terms keep few digits in half types.
 
-    Note    for log_prob and cdf, which take a value, and for entropy; for wider dtypes the
-            method only checks the dtype of one parameter
+    Note    the decorated methods are log_prob and cdf, which take a value, and entropy; if the
+            parameters have a wider dtype, the only added cost is a check of one parameter's dtype
     """
 
     @wraps(method)

@@ -12,13 +12,13 @@ from .distribution import Distribution
 __all__ = ["kl_divergence", "register_kl"]
 
 Formula = Callable[[Any, Any], Any]
-# With PyTorch's names, because some packages read and extend the tables.
+# These tables have PyTorch's names, because some packages read and extend them.
 _KL_REGISTRY: dict[tuple[type, type], Formula] = {}
 _KL_MEMOIZE: dict[tuple[type, type], Formula | None] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
-    """Register the decorated function of (p, q) for two classes of distributions.
+    """Register the decorated function of (p, q) for a class of p and a class of q.
 
     Raises  TypeError for an argument that is not a class
     Note    a class need not inherit from Distribution: packages register their own base classes,
@@ -37,7 +37,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """Return the Kullback-Leibler divergence of q from p: the mean under p of log p - log q.
+    """Return the Kullback-Leibler divergence KL(p || q): the mean of log p - log q under p.
 
     Raises  NotImplementedError if no formula is registered for the two classes
     """
@@ -62,7 +62,8 @@ def _find(type_p: type, type_q: type) -> Formula | None:
     ]
     if not matches:
         return None
-    # The class nearest in the method resolution order comes first.
+    # The classes nearest in the method resolution orders are chosen: `by_p` compares the classes of
+    # p first, `by_q` those of q.
     by_p = min(matches, key=lambda m: (_distance(type_p, m[0]), _distance(type_q, m[1])))
     by_q = min(matches, key=lambda m: (_distance(type_q, m[1]), _distance(type_p, m[0])))
     if _KL_REGISTRY[by_p] is not _KL_REGISTRY[by_q]:
@@ -78,8 +79,8 @@ def _find(type_p: type, type_q: type) -> Formula | None:
 def _distance(kind: type, base: type) -> int:
     """Return the position of base in kind's method resolution order.
 
-    If base is not in this order (its metaclass implements __subclasscheck__), return the order's
-    length.
+    If base is not in this order (its metaclass implements __subclasscheck__), return the length of
+    the order.
     """
     order = kind.__mro__
     return order.index(base) if base in order else len(order)

@@ -228,7 +228,7 @@ def _low_rank_normal_vectors(p: Any, q: Any) -> Tensor:
 
 
 def _spread(factor: Tensor, q: Any) -> Tensor:
-    """Return the trace of q's inverse covariance times factor @ factor.mT."""
+    """Return the trace of C @ factor @ factor.mT, where C is the inverse of q's covariance."""
     straight = factor * q._unbroadcasted_cov_diag.rsqrt().unsqueeze(-1)
     across = solve_lower(q._capacitance_tril, q._scaled_factor()) @ factor
     return straight.square().sum((-2, -1)) - across.square().sum((-2, -1))

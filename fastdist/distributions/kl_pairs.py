@@ -19,7 +19,7 @@ from .utils import euler_constant
 E = euler_constant
 _SQRT_2PI = math.sqrt(2 * math.pi)
 
-# Pairs with infinite divergence: samples of the first may be outside the second's support.
+# Pairs with infinite divergence: samples of the first may be outside the support of the second.
 _INFINITE: dict[type, tuple[type, ...]] = {
     Beta: (Pareto,),
     ContinuousBernoulli: (Pareto,),
@@ -45,12 +45,12 @@ for _p, _qs in _INFINITE.items():
 
 
 def _cross_gamma(q: Any) -> Any:
-    """Return the terms of the gamma q's negative log density that do not depend on the value."""
+    """Return the terms of -log q(x) that do not depend on x, for a gamma distribution q."""
     return q.concentration.lgamma() - q.concentration * q.rate.log()
 
 
 def _cross_normal(q: Any, mean: Any, square: Any) -> Any:
-    """Return the mean of the normal q's negative log density, given a mean and a mean square."""
+    """Return the mean of -log q(x) for a normal q, given the mean and the mean square of x."""
     away = square - 2 * q.loc * mean + q.loc.square()
     return math.log(_SQRT_2PI) + q.scale.log() + 0.5 * away / q.scale.square()
 

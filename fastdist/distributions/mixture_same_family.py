@@ -17,7 +17,7 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture of the distributions along the last batch axis, weighted by a Categorical."""
+    """A mixture of the distributions along the last batch axis; a Categorical selects one."""
 
     arg_constraints: ClassVar[Any] = {}
     has_rsample = False
@@ -110,7 +110,7 @@ class MixtureSameFamily(Distribution):
         return x.unsqueeze(-1 - self._event_ndims)
 
     def _mixed(self, each: Tensor) -> Tensor:
-        """Return the mean of the components' values, weighted by their probabilities."""
+        """Return the mean of the components' values, weighted by the components' probabilities."""
         probs = self.mixture_distribution.probs
         probs = probs.reshape((*probs.shape, *(1 for _ in range(self._event_ndims))))
         return (probs * each).sum(-1 - self._event_ndims)

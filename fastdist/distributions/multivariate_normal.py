@@ -1,4 +1,4 @@
-"""MultivariateNormal, and LowRankMultivariateNormal with a low-rank covariance."""
+"""MultivariateNormal, and LowRankMultivariateNormal, whose covariance is low-rank + diagonal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .utils import lazy_property, on_diagonal, times_vector
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
-# PyTorch's private names of these functions, which packages import.
+# PyTorch's private names for functions; some packages import them.
 _batch_mv, _batch_mahalanobis = times_vector, mahalanobis
 _precision_to_scale_tril = precision_to_scale_tril
 

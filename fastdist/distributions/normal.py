@@ -1,4 +1,4 @@
-"""Distributions on the line with a location: Normal, Laplace, Cauchy, Uniform, VonMises."""
+"""Distributions of real numbers and of angles: Normal, Laplace, Cauchy, Uniform, VonMises."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ class Normal(ExponentialFamily):
         """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
-        # Not with erf: 1 + erf(x) loses the digits of the lower tail.
+        # Computed without erf, because 1 + erf(x) loses the digits of the lower tail.
         return ndtr((value - self.loc) * self.scale.reciprocal())
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         return self.loc + self.scale * ndtri(value)
 
     def entropy(self) -> Tensor:
@@ -163,9 +163,9 @@ class Laplace(Distribution):
         return where(away < 0, tail, 1 - tail)
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         value = as_tensor(value, dtype=self.loc.dtype, device=self.loc.device)
-        # Clamped, so that both logarithms are finite in the branch that is not used.
+        # Clamped, so that the logarithm in the branch that is not used is finite.
         low, high = value.clamp(max=0.5), value.clamp(min=0.5)
         away = where(value < 0.5, (2 * low).log(), -(2 * (1 - high)).log())
         return self.loc + self.scale * away
@@ -180,7 +180,7 @@ def _below_one(like: Tensor) -> float:
 
 
 class Cauchy(Distribution):
-    """The Cauchy distribution, which has no mean; half of its mass is within scale of loc."""
+    """The Cauchy distribution; it has no mean, and half of all samples have |x - loc| < scale."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.real
@@ -225,13 +225,13 @@ class Cauchy(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         away = (value - self.loc) / self.scale
-        # The angle measured from the left end, which keeps the digits of the lower tail.
+        # This angle is near 0 in the lower tail, where 0.5 + atan(away) / pi would lose digits.
         return away.new_ones(()).atan2(-away) / math.pi
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         value = as_tensor(value, dtype=self.loc.dtype, device=self.loc.device)
-        # The cotangent is accurate for small probabilities, the tangent for those near 1/2.
+        # The cotangent is accurate for small probabilities, the tangent for probabilities near 1/2.
         is_low = value < 0.25
         low, high = where(is_low, value, 0.25), where(is_low, 0.25, value)
         away = where(is_low, -(math.pi * low).tan().reciprocal(), (math.pi * (high - 0.5)).tan())
@@ -308,7 +308,7 @@ class Uniform(Distribution):
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Tensor:
@@ -317,7 +317,7 @@ class Uniform(Distribution):
 
 
 class VonMises(Distribution):
-    """The von Mises distribution of angles around loc; a higher concentration is narrower."""
+    """The von Mises distribution of angles; they are nearer to loc with a higher concentration."""
 
     arg_constraints: ClassVar[Any] = {
         "loc": constraints.real,
@@ -361,19 +361,20 @@ class VonMises(Distribution):
         """
         with no_grad():
             shape = self._extended_shape(sample_shape)
-            # In float64, because the proposal's parameter loses half its digits to cancellation.
+            # In float64: the parameter of the proposal distribution loses half its digits to
+            # cancellation.
             kappa = self.concentration.to(float64).expand(shape)
             angle = _angles(kappa) + self.loc.to(float64)
             return ((angle + math.pi) % (2 * math.pi) - math.pi).to(self.loc.dtype)
 
 
-# Above this concentration a normal distribution is exact to rounding, and the proposal is
-# inaccurate.
+# Above this concentration, a normal distribution differs only by rounding errors, and the proposal
+# distribution is inaccurate.
 _NEARLY_NORMAL = 1e8
 
 
 def _angles(kappa: Tensor) -> Tensor:
-    """Return angles around 0; NaN where kappa is NaN."""
+    """Return von Mises samples with location 0 and concentration kappa; NaN where kappa is NaN."""
     is_wide = kappa <= _NEARLY_NORMAL
     wide = where(is_wide, kappa, 1.0).clamp(min=1e-300)
     angle = _accepted(wide, _wrapped_cauchy(wide))

@@ -87,7 +87,7 @@ class PowerTransform(Transform):
 
     def _kept_in_range(self, x: Any) -> Any:
         low, high = log_limits(x)
-        # With a negative exponent, the largest number maps to the smallest.
+        # If the exponent is negative, the largest x has the smallest result.
         ends = [end / self.exponent.detach() for end in (low, high)]
         least, most = [finite_logs(end).exp() for end in (minimum(*ends), maximum(*ends))]
         return x.clamp(min=least, max=most)
@@ -148,7 +148,7 @@ class SoftplusTransform(Plain):
         return x.clamp(min=log_limits(x)[0])
 
     def _call(self, x: Any) -> Any:
-        # Not the softplus op, which returns x itself from 20 on.
+        # The softplus op is less accurate: it returns x itself for x above 20.
         return -logsigmoid(-x)
 
     def _inverse(self, y: Any) -> Any:
@@ -160,7 +160,7 @@ class SoftplusTransform(Plain):
 
 
 class TanhTransform(Plain):
-    """tanh(x); its inverse loses digits near -1 and 1, which a cache avoids."""
+    """tanh(x); the inverse loses digits near -1 and 1, unless the result is in the cache."""
 
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)

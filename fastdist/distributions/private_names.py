@@ -9,6 +9,6 @@ from ..tensor.tensor import Tensor
 
 
 def _clipped_sigmoid(x: Tensor) -> Tensor:
-    """Return the sigmoid, clamped away from 0 and 1 so that its logarithms are finite."""
+    """Return the sigmoid s of x, clamped so that log(s) and log(1 - s) are finite."""
     limits: Any = finfo(x.dtype)
     return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)

@@ -1,4 +1,4 @@
-"""Continuous relaxations of discrete distributions; they approach 0 and 1 at low temperature.
+"""Continuous relaxations of discrete distributions; samples approach 0 and 1 at low temperature.
 
 Source  Maddison et al. 2017, "The Concrete Distribution"; Jang et al. 2017, "Categorical
         Reparameterization with Gumbel-Softmax"
@@ -71,9 +71,9 @@ class LogitRelaxedBernoulli(Odds):
 
 
 class _Relaxed(TransformedDistribution):
-    """Base of relaxed distributions: a transform of a base with the same parameters.
+    """Base class of relaxed distributions, which transform a base distribution.
 
-    The base has relaxed log odds or log probabilities.
+    The base distribution has the same parameters; its samples are log odds or log probabilities.
     """
 
     @property
@@ -135,7 +135,7 @@ class ExpRelaxedCategorical(OverCategorical):
         shape, logits = self._extended_shape(sample_shape), self.logits
         u = clamp_probs(rand(shape, dtype=logits.dtype, device=logits.device))
         scores: Tensor = (logits - (-u.log()).log()) / self.temperature
-        # log_softmax subtracts the maximum first: at low temperature the scores are large.
+        # At low temperature the scores are large; log_softmax subtracts their maximum first.
         return log_softmax(scores, -1)
 
     def log_prob(self, value: Any) -> Tensor:

@@ -14,10 +14,10 @@ from .utils import lazy_property, sum_rightmost
 
 
 class Transform:
-    """A map from domain to codomain, with an inverse `inv` and the log |det| of its Jacobian.
+    """A map from domain to codomain, with an inverse `inv` and the log |det| of the Jacobian.
 
-    Note    with cache_size 1 the last pair (x, y) is stored, so that the inverse of the last result
-            is exactly the tensor that was transformed
+    Note    with cache_size 1, the last pair (x, y) is stored, so that the inverse of the last y
+            returns exactly the tensor x
     """
 
     bijective: Any = False
@@ -191,7 +191,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """Return the domain of the first transform, with the event axes that later ones need."""
+        """Return the first transform's domain, with the event axes that later transforms need."""
         if not self.parts:
             return constraints.real
         domain = self.parts[0].domain
@@ -203,7 +203,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return the codomain of the last transform, with the event axes that earlier ones need."""
+        """Return the last transform's codomain, with the event axes that earlier transforms add."""
         if not self.parts:
             return constraints.real
         codomain = self.parts[-1].codomain
@@ -305,12 +305,12 @@ class IndependentTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """Return the base's domain with the additional event axes."""
+        """Return the domain of the base transform, with the additional event axes."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return the base's codomain with the additional event axes."""
+        """Return the codomain of the base transform, with the additional event axes."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property

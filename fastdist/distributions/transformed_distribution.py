@@ -19,7 +19,7 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of a base distribution's samples after transforms, applied in order."""
+    """The distribution of a base distribution's samples after `transforms`, one after the other."""
 
     arg_constraints: ClassVar[Any] = {}
     _batched: ClassVar[dict[str, int]] = {}
@@ -111,11 +111,11 @@ class TransformedDistribution(Distribution):
         return self._turned(self.base_dist.cdf(value))
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         return self._transformed(self.base_dist.icdf(self._turned(value)))
 
     def _mapped_sample(self, x: Any) -> Tensor:
-        """Return the transformed samples x of the base, kept off the boundary of the support."""
+        """Transform samples x of the base distribution; keep results off the support's boundary."""
         for transform in self.transforms:
             x = transform(transform._kept_in_range(x))
         return kept_finite_in_halves(x)
@@ -126,7 +126,7 @@ class TransformedDistribution(Distribution):
         return x
 
     def _turned(self, probability: Any) -> Any:
-        """Return probability, or 1 - probability where the transforms are decreasing."""
+        """Return `probability`, but 1 - probability where the composed transform is decreasing."""
         sign = ComposeTransform(self.transforms).sign
         if isinstance(sign, int):
             return probability if sign == 1 else 1 - probability

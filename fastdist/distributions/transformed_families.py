@@ -52,7 +52,7 @@ def _log1mexp(x: Tensor) -> Tensor:
 
 
 class LogNormal(TransformedDistribution):
-    """exp(x) for a normal number x."""
+    """exp(x) for a normally distributed x."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.positive
@@ -95,7 +95,7 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Points of a simplex, by the stick-breaking transform of normal numbers."""
+    """Points of a simplex: the stick-breaking transform of normally distributed numbers."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.simplex
@@ -110,17 +110,17 @@ class LogisticNormal(TransformedDistribution):
 
     @property
     def loc(self) -> Tensor:
-        """Return the means of the normal numbers."""
+        """Return the means of the normally distributed numbers."""
         return self.base_dist.base_dist.loc
 
     @property
     def scale(self) -> Tensor:
-        """Return the standard deviations of the normal numbers."""
+        """Return the standard deviations of the normally distributed numbers."""
         return self.base_dist.base_dist.scale
 
 
 class _Half(TransformedDistribution):
-    """Base of distributions of |x| for a distribution that is symmetric around 0."""
+    """Base of distributions of |x|, where the distribution of x is symmetric around 0."""
 
     arg_constraints: ClassVar[Any] = {"scale": constraints.positive}
     support: Any = constraints.nonnegative
@@ -152,7 +152,7 @@ class _Half(TransformedDistribution):
 
 
 class HalfNormal(_Half):
-    """|x| for a normal number x with mean 0."""
+    """|x| for a normally distributed x with mean 0."""
 
     _batched: ClassVar[dict[str, int]] = {}
 
@@ -177,12 +177,12 @@ class HalfNormal(_Half):
         return (value / self.scale * math.sqrt(0.5)).erf()
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         return self.scale * math.sqrt(2) * as_tensor(value, **self._like).erfinv()
 
 
 class HalfCauchy(_Half):
-    """|x| for a Cauchy number x with location 0."""
+    """|x| for a Cauchy distributed x with location 0."""
 
     _batched: ClassVar[dict[str, int]] = {}
 
@@ -207,9 +207,9 @@ class HalfCauchy(_Half):
         return (value / self.scale).atan() * (2 / math.pi)
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the quantile at the probability value."""
+        """Return the quantile for the probability `value`."""
         value = as_tensor(value, **self._like)
-        # The cotangent is accurate for probabilities near 1, the tangent for those near 0.
+        # The cotangent is accurate for probabilities near 1, the tangent for probabilities near 0.
         is_high = value > 0.5
         low, high = where(is_high, 0.5, value), where(is_high, value, 0.5)
         far = (0.5 * math.pi * (1 - high)).tan().reciprocal()
@@ -217,7 +217,7 @@ class HalfCauchy(_Half):
 
 
 class Gumbel(TransformedDistribution):
-    """The Gumbel distribution, the limit of the maximum of many samples."""
+    """The Gumbel distribution, the limit of the distribution of the maximum of many samples."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.real
@@ -296,7 +296,7 @@ class InverseGamma(TransformedDistribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
-        # Computed with logarithms: with a small concentration the gamma number underflows.
+        # Computed with logarithms: if the concentration is small, the gamma variable underflows.
         log_gamma = log_standard_gamma(self.concentration.expand(shape))
         return finite_logs((self.rate.log() - log_gamma).to(self.rate.dtype)).exp()
 
@@ -376,7 +376,7 @@ class Kumaraswamy(TransformedDistribution):
         """Return reparameterized samples inside (0, 1), so that gradients reach the parameters."""
         a, b = self.concentration1, self.concentration0
         shape = self._extended_shape(sample_shape)
-        # Computed with logarithms: powers with small concentrations round to 0 or 1.
+        # Computed with logarithms: if a concentration is small, the powers are rounded to 0 or 1.
         log_left = -exponential_(empty(shape, dtype=a.dtype, device=a.device)) / b
         return open_unit_interval(finite_logs(_log1mexp(log_left) / a).exp())
 
@@ -420,7 +420,7 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """Numbers above scale, with a power-law tail of exponent alpha."""
+    """Numbers above `scale`, with a power-law tail of exponent `alpha`."""
 
     arg_constraints: ClassVar[Any] = {
         "alpha": constraints.positive,

@@ -59,16 +59,16 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
 
 
 def sum_rightmost(value: Tensor, dim: int) -> Tensor:
-    """Return the sum over the last dim axes (dim is their number)."""
+    """Return the sum over the last `dim` axes."""
     return value if dim == 0 else value.sum(tuple(range(-dim, 0)))
 
 
-# PyTorch's private name of this function, which packages import.
+# PyTorch's private name of this function; some packages import it.
 _sum_rightmost = sum_rightmost
 
 
 def _standard_normal(shape: Sequence[int], dtype: DType | None, device: Any) -> Tensor:
-    """Return standard normal numbers; some packages import this private function.
+    """Return samples of the standard normal distribution; some packages import this function.
 
     Args:
         shape: The shape of the result.
@@ -87,7 +87,7 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 
 
 def finite_logs(x: Tensor) -> Tensor:
-    """Return x, clamped to logarithms of its dtype's normal (not subnormal) positive numbers."""
+    """Return x, clamped to logarithms of normal (not subnormal) positive numbers of its dtype."""
     low, high = log_limits(x)
     return x.clamp(min=low, max=high)
 
@@ -95,7 +95,7 @@ def finite_logs(x: Tensor) -> Tensor:
 def log_limits(x: Tensor) -> tuple[float, float]:
     """Return the logarithms of the smallest normal and the largest positive number of x's dtype.
 
-    The range is narrowed by the possible rounding error.
+    The range between them is narrowed by the possible rounding error.
     """
     limits = finfo(x.dtype)
     drawn_in = 1.0 - 4.0 * limits.eps
@@ -103,7 +103,7 @@ def log_limits(x: Tensor) -> tuple[float, float]:
 
 
 def kept_finite(x: Tensor) -> Tensor:
-    """Return x with infinities clamped to its dtype's finite range; the gradient is 0 there."""
+    """Return x with infinities clamped to its dtype's finite range; their gradient is 0."""
     limits = finfo(x.dtype)
     return x.clamp(min=limits.min, max=limits.max)
 
@@ -111,8 +111,9 @@ def kept_finite(x: Tensor) -> Tensor:
 def kept_finite_in_halves(value: Tensor) -> Tensor:
     """Return value, with infinities of a half type clamped to the finite range.
 
-    Note    for distributions whose samples only overflow in half types, given realistic parameters.
-            A clamp takes 7 us, a sixth of the time of 1,000 normal numbers (AMD EPYC, Zen 4)
+    Note    for distributions whose samples overflow only in half types if the parameters are
+            realistic. A clamp takes 7 us, a sixth of the time that sampling 1,000 numbers of a
+            normal distribution takes (AMD EPYC, Zen 4)
     """
     return kept_finite(value) if value.dtype.itemsize == 2 else value
 
@@ -132,13 +133,13 @@ def log1p_square(x: Tensor) -> Tensor:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Return probs, clamped to [eps, 1 - eps] of the dtype."""
+    """Return probs, clamped to [eps, 1 - eps], where eps is that of the dtype."""
     eps = finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Return the log odds of probs if is_binary, else their logarithms."""
+    """Return the log odds of probs if is_binary, else the logarithms of probs."""
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
@@ -175,7 +176,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """Return matrices with vec row by row on and below the diagonal with offset diag, else 0.
+    """Return matrices with vec, row by row, on and below the diagonal of offset diag, and 0 above.
 
     Shape   (..., m) -> (..., n, n)
     """

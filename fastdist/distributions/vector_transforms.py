@@ -73,7 +73,7 @@ class CorrCholeskyTransform(Transform):
 
 
 class SoftmaxTransform(Plain):
-    """The softmax along the last axis; not bijective, log is one of its inverses."""
+    """The softmax along the last axis; it is not bijective: log returns one of many inputs."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -101,14 +101,15 @@ class StickBreakingTransform(Plain):
 
     def _call(self, x: Any) -> Any:
         x = x - _places_left(x).log()
-        # Not computed as 1 - z, where rounding would lose a small remainder.
+        # Remainders are not computed as 1 - z, where rounding would lose small remainders.
         z, rest = clipped_sigmoid(x), clipped_sigmoid(-x).cumprod(-1)
         y = pad(z, [0, 1], value=1) * pad(rest, [1, 0], value=1)
         return y.clamp(min=finfo(y.dtype).tiny)
 
     def _inverse(self, y: Any) -> Any:
         broken = y[..., :-1]
-        # The sum of the later elements: 1 - the sum of the earlier ones would lose digits.
+        # A remainder is the sum of the later elements: 1 minus the sum of the earlier elements
+        # would lose digits.
         rest = y[..., 1:].flip(-1).cumsum(-1).flip(-1).clamp(min=finfo(y.dtype).tiny)
         return broken.log() - rest.log() + _places_left(broken).log()
 
@@ -133,7 +134,7 @@ def _places_left(x: Tensor) -> Tensor:
 
 
 class LowerCholeskyTransform(Plain):
-    """Maps matrices to lower triangular ones, with exp applied to the diagonal."""
+    """Maps matrices to lower triangular matrices: exp is applied to the diagonal."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -243,12 +244,12 @@ class CatTransform(_Parts):
 
     @constraints.dependent_property
     def domain(self) -> Any:
-        """Return the parts' domains."""
+        """Return the domains of the parts, as one constraint."""
         return constraints.cat([one.domain for one in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """Return the parts' codomains."""
+        """Return the codomains of the parts, as one constraint."""
         return constraints.cat([one.codomain for one in self.transforms], self.dim, self.lengths)
 
 
@@ -284,12 +285,12 @@ class StackTransform(_Parts):
 
     @constraints.dependent_property
     def domain(self) -> Any:
-        """Return the parts' domains."""
+        """Return the domains of the parts, as one constraint."""
         return constraints.stack([one.domain for one in self.transforms], self.dim)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """Return the parts' codomains."""
+        """Return the codomains of the parts, as one constraint."""
         return constraints.stack([one.codomain for one in self.transforms], self.dim)
 
 

@@ -30,7 +30,7 @@ __all__ = ["LKJCholesky", "Wishart"]
 
 
 class Wishart(ExponentialFamily):
-    """The Wishart distribution: the sum of x @ x.T over df normal vectors x."""
+    """The Wishart distribution: the sum of x @ x.T over `df` normally distributed vectors x."""
 
     support: Any = constraints.positive_definite
     has_rsample = True
@@ -100,7 +100,7 @@ class Wishart(ExponentialFamily):
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
-        """Return the covariance of the normal vectors."""
+        """Return the covariance of the normally distributed vectors."""
         return self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT
 
     @lazy_property
@@ -132,13 +132,15 @@ class Wishart(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return reparameterized samples, so that gradients reach the parameters.
 
-        Source  Bartlett's decomposition: chi variables on the diagonal, normal numbers below it
+        Source  Bartlett's decomposition: chi variables on the diagonal, and normally distributed
+                numbers below the diagonal
         """
         chi = self._dist_chi2.rsample(sample_shape).sqrt()
         chi = chi.clamp(min=finfo(chi.dtype).eps)
         noise = randn(self._extended_shape(sample_shape), dtype=chi.dtype, device=chi.device)
         triangle = self._unbroadcasted_scale_tril @ (noise.tril(-1) + on_diagonal(chi))
-        # With smaller diagonal elements, the product is not positive definite after rounding.
+        # If a diagonal element is below `least`, the product may not be positive definite after
+        # rounding.
         n, diagonal = triangle.shape[-1], triangle.diagonal(dim1=-1, dim2=-2)
         least = math.sqrt(8 * n * finfo(chi.dtype).eps) * triangle.detach().norm(dim=-1)
         triangle = triangle.tril(-1) + on_diagonal(diagonal.maximum(least))
@@ -178,7 +180,8 @@ class Wishart(ExponentialFamily):
 def _with_factor(value: Tensor) -> Tensor:
     """Return covariances for which a Cholesky factorization succeeds.
 
-    If rounding made a matrix indefinite, its diagonal grows by the error bound of a factorization.
+    If rounding has made a matrix indefinite, the error bound of a factorization is added to its
+    diagonal.
 
     Source  Demmel 1989, "On floating point errors in Cholesky"
     """
@@ -191,7 +194,7 @@ def _with_factor(value: Tensor) -> Tensor:
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices; with concentration 1 their density is uniform.
+    """Cholesky factors of correlation matrices; concentration 1 gives each matrix the same density.
 
     Source  Lewandowski, Kurowicka and Joe 2009, "Generating random correlation matrices based on
             vines and extended onion method"
@@ -211,9 +214,9 @@ class LKJCholesky(Distribution):
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         like: Any = {"dtype": self.concentration.dtype, "device": self.concentration.device}
-        # The first row is always (1, 0, ...), so its sample is not used.
+        # The first row is always (1, 0, ...), so the sample for that row is not used.
         offset = cat([arange(1, **like) * 0, arange(dim - 1, **like)])
-        # Concentration is added last: if small, it would be rounded away in a sum with 1/2.
+        # The concentration is added last: a small one would be rounded away in a sum with 1/2.
         marginal = self.concentration.unsqueeze(-1) + 0.5 * (dim - 2 - offset)
         self._beta = Beta(offset + 0.5, marginal, validate_args=False)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
@@ -237,7 +240,7 @@ class LKJCholesky(Distribution):
         below, like = self.dim - 1, {"device": self.concentration.device}
         alpha, above = self.concentration + 0.5 * below, self.concentration.unsqueeze(-1)
         order = 2 * above + (self.dim - 2 - arange(2, self.dim + 1, **like))
-        # mvlgamma(alpha - 1/2, below), without a difference that loses small concentrations.
+        # mvlgamma(alpha - 1/2, below), without this difference: it would lose small concentrations.
         volume = (above + 0.5 * arange(below, **like)).lgamma().sum(-1)
         volume = volume + 0.25 * below * (below + 1) * math.log(math.pi) - alpha.lgamma() * below
         return (order * diagonal.log()).sum(-1) - volume

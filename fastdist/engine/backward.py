@@ -1,4 +1,4 @@
-"""Starts a pass from the user's roots: checks, gradients of the roots, and choice of the engine."""
+"""Starts a pass: checks the roots, makes their gradients, and chooses the loop or the engine."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def backward(
     create_graph: bool = False,
     inputs: Sequence[Tensor | GradientEdge] | None = None,
 ) -> None:
-    """Add the gradients of tensors to the leaves' `.grad`.
+    """Compute the gradients of `tensors` by the leaves, and add them to `.grad` of the leaves.
 
     Thread  runs in the calling thread; Nodes of a device run on that device's thread, and the
             caller waits for them
-    Raises  RuntimeError for roots without a graph, or for roots with several elements and no given
-            gradient
+    Raises  RuntimeError for a root without a graph, or for a root with several elements but without
+            a given gradient
     """
     roots = _roots(tensors, grad_tensors, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
@@ -47,7 +47,7 @@ def backward(
     for input in inputs or ():
         if isinstance(
             input, Tensor
-        ):  # an edge does not lead to the tensor whose `.grad` would be set
+        ):  # a GradientEdge does not reference the tensor whose `.grad` would be set
             input.retain_grad()  # does nothing for leaves
     engine().execute(roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True)
 
@@ -62,8 +62,8 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of outputs with respect to inputs, and change no `.grad`.
 
-    Raises  RuntimeError for an input that does not require grad, or (without allow_unused) that no
-            output depends on
+    Raises  RuntimeError for an input that does not require grad, or (without allow_unused) on
+            which no output depends
     """
     roots = _roots(outputs, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
@@ -82,8 +82,8 @@ def grad(
 def _captured(
     roots: list[tuple[Any, Tensor]], inputs: list[tuple[Node, int]], keep: bool, create_graph: bool
 ) -> list[Tensor | None]:
-    # Check the inputs first: if any is on a GPU, the engine must run, and a walk by GradPass would
-    # be wasted.
+    # Check the inputs first: if an input is on a GPU, the engine must run the pass, and the search
+    # for paths by GradPass would be wasted.
     if not (modes.special or modes_engine.always) and _are_on_cpu(inputs):
         chosen = GradPass([edge for edge, _ in roots], inputs)
         if chosen.is_on_cpu:
@@ -100,7 +100,7 @@ def _are_on_cpu(inputs: list[tuple[Node, int]]) -> bool:
     for node, _ in inputs:
         if inline.is_cpu(node):
             continue
-        return False  # all() would take twice the time
+        return False  # this is a loop, as all() would take twice the time
     return True
 
 

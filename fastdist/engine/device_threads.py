@@ -22,7 +22,7 @@ _this_thread = _ThisThread()
 
 
 def current_device_queue() -> ReadyQueue | None:
-    """Return the queue of this device thread; None in any other thread."""
+    """Return the queue of the calling thread if it is a device thread, else None."""
     return _this_thread.queue
 
 
@@ -39,7 +39,7 @@ class DeviceThreads:
         self._lock = threading.Lock()
 
     def queue_of(self, device: Device) -> ReadyQueue:
-        """Return the device's queue, starting its thread at the first call."""
+        """Return the queue of a device; the first call starts the device's thread."""
         queue = self._queues.get(device)
         if queue is None:
             with self._lock:
@@ -55,8 +55,8 @@ class DeviceThreads:
         thread = threading.Thread(
             target=self._run, args=(device, queue), name=f"fastdist-engine-{device}", daemon=True
         )
-        # Start the thread before the queue is visible: if it cannot start, no pass must wait for
-        # it.
+        # Start the thread before other threads can find the queue: if the start fails, no pass may
+        # wait for this queue.
         thread.start()
         self._threads.append(thread)
         self._queues[device] = queue
@@ -67,7 +67,7 @@ class DeviceThreads:
         self._loop(queue)
 
     def streams_of(self, nodes: Iterable[Node]) -> dict[Device, Any]:
-        """Return the caller's current stream of each device of nodes.
+        """Return the caller's current stream on each device of `nodes`.
 
         The pass runs on these streams: after the work that the caller has queued, and before the
         work that the caller queues next.

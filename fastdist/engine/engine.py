@@ -80,12 +80,12 @@ class Engine:
             raise
 
     def run_until_complete(self, task: GraphTask, queue: ReadyQueue) -> None:
-        """Run queued Nodes in the waiting caller until task is complete."""
+        """Run queued Nodes in the calling thread until `task` is complete."""
         while not task.completed():
             self.run_one(queue.pop(), awake=queue)
             if task.has_error and isinstance(task.future.exception(), KeyboardInterrupt):
                 # The interrupt may have come after a task was counted and before it was pushed.
-                # Then no task would arrive.
+                # Then the count stays above 0, but no task arrives.
                 return
         if not task.future.done():
             task.mark_completed_and_post_process()
@@ -100,9 +100,10 @@ class Engine:
         """Run one queued Node for its pass. Record an error in the pass, and wake the owner when
         the pass is done.
 
-        CPU Nodes that become ready are pushed to cpu_queue, which is the caller's. Without it the
-        Nodes go to the queue of their pass, which may differ from the pass that the caller awaits.
-        `awake` is the queue that this thread serves: its owner needs no wake-up.
+        CPU Nodes that become ready are pushed to `cpu_queue`, the queue of the calling thread.
+        Without `cpu_queue` they go to the CPU queue of their pass, which may not be the pass for
+        which the caller waits. `awake` is the queue that the calling thread serves: if the pass is
+        owned by this thread, no wake-up is needed.
         """
         task = item.graph_task
         if task is None:
@@ -121,7 +122,7 @@ class Engine:
             if not task.has_error:
                 task.mark_completed_and_post_process()
             if task.owner_queue is not None and task.owner_queue is not awake:
-                # The owner waits on its own queue.
+                # The owner waits on its own queue; a task without a Node wakes it.
                 task.owner_queue.push(NodeTask(task, None, None), increment_outstanding=False)
 
     def device_loop(self, queue: ReadyQueue) -> None:
@@ -150,7 +151,7 @@ class Engine:
                 with stream:
                     self._evaluate_chain(task, item, queue, stream)
                 return
-            # Other devices use the streams of the pass too, if a Node queues work on them.
+            # If a Node queues work on other devices, this work must use the pass's streams there.
             others = task.streams.values() if len(task.streams) > 1 else ()
             with ExitStack() as stack:
                 for manager in (state, *others, stream):
@@ -168,9 +169,9 @@ class Engine:
     def _evaluate_chain(
         self, task: GraphTask, item: NodeTask, queue: ReadyQueue, here: Any
     ) -> None:
-        """Run a Node. Then run each Node that it made ready and that this thread would take next
-        from its queue; on one stream that is most of a pass. These Nodes are neither queued nor
-        counted: only the first Node is counted.
+        """Run a Node. While a Node makes another Node ready that this thread would take next from
+        its queue, run that Node too; with one stream, most Nodes of a pass run so. These Nodes are
+        neither queued nor counted: only the first Node is counted.
         """
         mine = current_device_queue()
         onward = self._evaluate(task, *item.taken(), queue, here, mine)
@@ -196,16 +197,16 @@ class Engine:
         here: Any = None,
         mine: ReadyQueue | None = None,
     ) -> tuple[Node, InputBuffer] | None:
-        """Run one Node: hooks, captures and the Node, and pass its results on.
+        """Run one Node with its hooks and captures, and pass its results to the next Nodes.
 
-        `here` is the current stream of the calling thread. Of the Nodes that become
-        ready on that stream and belong to the queue `mine`, the Node that runs first is returned
-        and not queued.
+        `here` is the current stream of the calling thread. If a Node becomes ready on that stream
+        and would run next in the queue `mine`, this Node is returned instead of queued.
         """
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
             grads = hooks.run_tensor_hooks(node, grads)
-            # A hook may have kept a gradient, so from here on it must not be overwritten.
+            # A hook may have stored a gradient, so from here on no gradient may be overwritten: an
+            # empty InputBuffer owns no gradients.
             inputs = InputBuffer(node.num_outputs)
         if task.exec_info:
             info = task.exec_info.get(node)
@@ -368,7 +369,7 @@ class Engine:
 
 
 def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
-    """Return the profiler's time range of a Node that gets grads."""
+    """Return the profiler's time range for the run of a Node with the gradients `grads`."""
     shapes: dict[str, Any] = {}
     if time_ranges.wanted.shapes:
         shapes = {"shapes": tuple([() if g is None else g._layout.shape for g in grads])}
@@ -379,7 +380,7 @@ def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
 def _arrive(
     task: GraphTask, edge: Any, node: Node, g: Tensor | None, fresh: bool
 ) -> InputBuffer | None:
-    """Add one gradient of a Node's outputs; return all gradients if it was the last, else None."""
+    """Add the gradient of one output of a Node; return all gradients if none is missing now."""
     dependencies, waiting = task.dependencies, task.not_ready
     with task.lock:
         left = dependencies[node] - 1

@@ -53,8 +53,8 @@ def current_graph_task_execution_order() -> list[Node]:
 
 
 def _pass_under_way() -> tuple[Sequence[Any], Callable[[Node], bool]]:
-    """Return the edges at which this thread's current pass began, and a predicate whether the pass
-    reaches a Node.
+    """Return the edges at which this thread's current pass began, and a function that returns
+    whether the pass reaches a Node.
     """
     inline = tls.inline_pass
     if inline is not None:

@@ -19,11 +19,11 @@ from .ready_queue import ReadyQueue
 
 
 class Capture:
-    """An input of a pass whose gradient is captured: its slot at the Node, and its index among the
-    results.
+    """A gradient that a pass captures for one of its inputs: the gradient's slot at the Node
+    (`input_idx`), and its index among the results (`output_idx`).
 
-    `hooks` are called with the gradient, and whether the pass owns it; each may replace the
-    gradient. Distributed autograd accumulates gradients in such a hook.
+    `hooks` are called with the gradient and a bool that says whether the pass owns the gradient;
+    each hook may replace it. Distributed autograd accumulates gradients in such a hook.
     """
 
     __slots__ = ("hooks", "input_idx", "output_idx")
@@ -54,8 +54,8 @@ class GraphTask:
     """The state of one pass.
 
     Thread  several threads work on one pass. `lock` guards dependencies, buffers, captured_vars and
-            outstanding. Gradients are added under the lock, which may run kernels; hooks and other
-            user code run outside of it
+            outstanding. Gradients are added under the lock, and kernels may run for the sums; hooks
+            and other user code run without the lock
     Source  PyTorch, torch/csrc/autograd/graph_task.h
     """
 
@@ -87,17 +87,18 @@ class GraphTask:
         self._post_processed = False
         self.future: Future[list[Tensor | None]] = InternalFuture()
         self.final_callbacks: list[Callable[[], None]] = []
-        # Returns the context to enter while a Node runs, in any thread; None if it is entered
-        # already. Distributed autograd sets its current context this way.
+        # Returns a context manager that a thread enters while it runs a Node, or None if the thread
+        # has entered it already. Distributed autograd sets its current context this way.
         self.thread_state: Callable[[], Any] | None = None
         self.streams: dict[Any, Any] = {}
-        # Pairs: a further stream on which Nodes of this pass run, and the stream that waits for it.
+        # Pairs of a further stream on which Nodes of this pass run, and the stream that waits for
+        # this further stream.
         self.other_streams: list[tuple[Any, Any]] = []
         self.owner_queue: ReadyQueue | None = cpu_ready_queue
         self.nodes_in_graph: set[Node] = set()
 
     def add_outstanding(self, change: int) -> int:
-        """Change the number of queued or running tasks, and return it."""
+        """Add `change` to the number of queued or running tasks, and return the new number."""
         with self.lock:
             self.outstanding += change
             return self.outstanding
@@ -162,9 +163,10 @@ class GraphTask:
                 set_grad_mode(before[0])
 
     def compute_dependencies(self, roots: Iterable[Node], floor: int = 0) -> None:
-        """Count, for every Node below roots, how many gradients it will get.
+        """Count how many gradients each Node below `roots` will receive.
 
-        Edges lead only to older Nodes, so Nodes with a sequence number below floor are not visited.
+        Edges lead only to older Nodes, so the search does not visit Nodes with a sequence number
+        below `floor`.
         """
         stack = [root for root in roots if root is not None]
         seen = set(stack)
@@ -187,8 +189,8 @@ class GraphTask:
     ) -> None:
         """Restrict the pass to the Nodes between root and outputs; call compute_dependencies first.
 
-        With accumulate, the outputs are leaves that run and add to `.grad`. Without it, their
-        gradients are captured, in order.
+        With `accumulate`, outputs that are leaves run and add to `.grad`. The gradients of all
+        other outputs are captured, in order.
         """
         self.exec_info[root] = ExecInfo()
         position = 0
@@ -207,7 +209,8 @@ class GraphTask:
     def _mark_needed(self) -> None:
         """Mark every Node from which a wanted Node can be reached; unmarked Nodes are skipped."""
         wanted = {node for node, info in self.exec_info.items() if info.should_execute()}
-        # Oldest first: edges lead only to older Nodes, except those to leaves, which have no edges.
+        # Oldest first, so that the targets of a Node's edges come before the Node. Only leaves come
+        # later, but they have no edges.
         for node in sorted(self.nodes_in_graph, key=_age):
             for edge in node.edges:
                 if node_of(edge) in wanted:
@@ -216,7 +219,7 @@ class GraphTask:
                     break
 
     def is_wanted(self, node: Node) -> bool:
-        """Return whether the pass runs a Node or captures gradients there."""
+        """Return whether the pass runs a Node or captures gradients at this Node."""
         info = self.exec_info.get(node)
         return not self.exec_info or (info is not None and info.should_execute())
 

@@ -64,7 +64,7 @@ def run_prehooks(node: Node, g: Any) -> Any:
 
 
 def _same_kind(tensors: list[Any], g: Any) -> Any:
-    """Return tensors in the same form as g: raw arrays or Tensors, one or a tuple."""
+    """Return `tensors` in the form of g: raw arrays or Tensors, several in a tuple or one alone."""
     many = g.__class__ is tuple
     if not any(isinstance(one, Tensor) for one in (g if many else (g,))):
         tensors = [None if t is None else t._array for t in tensors]
@@ -97,7 +97,7 @@ def _replace(tensors: list[Any], i: int, new: Any, node: Node) -> None:
 
 
 def run_post_hooks(node: Node, grads: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
-    """Apply the Node's post hooks, called as hook(grad_inputs, grad_outputs), and return grads."""
+    """Call the Node's post hooks as hook(grad_inputs, grad_outputs); return the new `grads`."""
     hooks = node.hooks
     if hooks is None or not hooks.post:
         return grads

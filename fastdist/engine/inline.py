@@ -19,9 +19,9 @@ from .hooks import run_post_hooks, run_pre_hooks
 
 
 def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
-    """Return the number of users of each shared Node, and whether the whole graph is on the CPU.
+    """Return how many edges lead to each shared Node, and whether the whole graph is on the CPU.
 
-    Note    a Node that is the target of an Edge always counts as shared, because its gradients
+    Note    the target of an edge of the class Edge always counts as shared, because its gradients
             arrive one output at a time
     """
     shared: dict[Node, int] = {}
@@ -69,9 +69,10 @@ def is_cpu(node: Node) -> bool:
 
 
 def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -> None:
-    """Run the pass from roots, pairs of edge and gradient array, deepest Node first.
+    """Run the pass from `roots`, pairs of edge and gradient array; the newest ready Node is first.
 
-    Note    gradients are raw arrays; only sums that this pass allocated are added to in place
+    Note    gradients are raw arrays; a sum is computed in place only if this pass has allocated the
+            array that it overwrites
     """
     sums: dict[Node, Any] = {}
     owned: set[Node] = set()
@@ -174,13 +175,13 @@ def _arrive_at_output(
 def sum_of(a: Any, b: Any) -> Any:
     """Return the sum of two raw gradients, in new memory."""
     total = a + b
-    # NumPy returns scalars for sums of 0-d arrays; a scalar has no memory to add into.
+    # NumPy returns scalars for sums of 0-d arrays; a scalar cannot be changed in place.
     return np.asarray(total) if isinstance(total, np.generic) else total
 
 
 def deliver(edge: AccumulateGrad, g: Any, fresh: bool) -> None:
-    """Pass a gradient to a leaf through its hooks. None adds nothing, but hooks on the Node still
-    run.
+    """Pass a gradient to a leaf through its hooks. If the gradient is None, nothing is added, but
+    hooks on the Node still run.
     """
     if edge.hooks is not None:
         g = run_pre_hooks(edge, g)

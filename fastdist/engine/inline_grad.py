@@ -23,14 +23,14 @@ _age = attrgetter("seq")
 class GradPass:
     """A pass from roots to inputs: the Nodes between them, and the loop that runs them.
 
-    `users` maps each Node on a path to the number of its gradients. `runs` holds the Nodes that
-    run: it excludes Nodes that only end a path.
+    `users` maps each Node on a path to the number of gradients that are still missing. `runs` holds
+    the Nodes that run: it excludes Nodes that only end a path.
     """
 
     def __init__(self, edges: Sequence[Any], inputs: Sequence[tuple[Node, int]]) -> None:
         self.users: dict[Node, int] = {}
         self.runs: set[Node] = set()
-        # Maps a Node to (output, index among the results) of each capture.
+        # Maps a Node to a tuple (output, index among the results) for each capture.
         self._captures: dict[Node, list[tuple[int, int]]] = {}
         for place, (node, output_nr) in enumerate(inputs):
             self._captures.setdefault(node, []).append((output_nr, place))
@@ -40,13 +40,13 @@ class GradPass:
         self._results: list[Any] = [None] * len(inputs)
         self._ready: list[tuple[int, Node, Any]] = []
         self._slots: dict[Node, list[Any]] = {}
-        # Slots whose sum this pass allocated: only these are added to in place.
+        # Slots whose sum this pass allocated: only these sums are changed in place.
         self._sums: set[tuple[Node, int]] = set()
 
     def _find_paths(self, edges: Sequence[Any], floor: int) -> None:
         users, runs = self.users, self.runs
-        # Edges lead only to older Nodes: nothing below the oldest input is visited. node_of is
-        # inlined: calling it would take a third of the walk.
+        # Edges lead only to older Nodes, so Nodes older than the oldest input are not visited.
+        # node_of is inlined: its calls would take a third of the search's time.
         stack = [edge.node if edge.__class__ is Edge else edge for edge in edges]
         visited = set(stack)
         while stack:
@@ -57,7 +57,8 @@ class GradPass:
                 if node not in visited and node.seq >= floor:
                     visited.add(node)
                     stack.append(node)
-        # Oldest first: edges lead only to older Nodes, except those to leaves, which have no edges.
+        # Oldest first, so that the targets of a Node's edges come before the Node. Only leaves come
+        # later, but they have no edges.
         for node in sorted(visited, key=_age):
             leads_there = False
             for edge in node.edges:
@@ -77,8 +78,8 @@ class GradPass:
     def run(
         self, roots: Sequence[tuple[Any, Tensor]], keep: bool, recorded: bool
     ) -> list[Tensor | None]:
-        """Run the pass from roots, pairs of edge and gradient, deepest Node first; return the
-        captures.
+        """Run the pass from `roots`, pairs of edge and gradient; the newest ready Node is first.
+        Return the captures.
 
         Note    gradients are raw arrays, or Tensors if the pass is recorded
         """
@@ -126,7 +127,7 @@ class GradPass:
         return [each if each is None or recorded else from_array(each) for each in self._results]
 
     def _arrive(self, edge: Any, g: Any, recorded: bool) -> None:
-        """Add one gradient of a Node; after the last one, the Node is ready."""
+        """Add one gradient of a Node; after the last gradient, the Node is ready."""
         node = edge.node if edge.__class__ is Edge else edge
         left = self.users.get(node)
         if left is None:
@@ -165,7 +166,7 @@ class GradPass:
         return total
 
     def _captured(self, node: Node, grads: Any) -> Any:
-        """Run a Node's hooks, then store its captured gradients as results."""
+        """Run a Node's tensor hooks, then store its captured gradients as results."""
         if node.hooks is not None:
             grads = run_tensor_hooks(node, grads)
         for output_nr, place in self._captures.get(node, ()):

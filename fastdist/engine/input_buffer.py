@@ -12,14 +12,15 @@ from ..tensor.tensor import Tensor
 class InputBuffer:
     """One slot for each output of a Node; None where no gradient has arrived.
 
-    Thread  guarded by its GraphTask's lock
+    Thread  guarded by the lock of the GraphTask
     """
 
     __slots__ = ("_owned", "values")
 
     def __init__(self, size: int) -> None:
         self.values: list[Tensor | None] = [None] * size
-        # Slots whose tensor this pass allocated: only these may be added to in place.
+        # Bit i is set if this pass allocated the tensor of slot i: only then may a gradient be
+        # added to the tensor in place.
         self._owned = 0
 
     def add(self, position: int, value: Tensor | None, fresh: bool = False) -> None:

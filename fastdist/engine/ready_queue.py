@@ -1,4 +1,4 @@
-"""The queue of tasks of one device or one pass; the deepest Node comes first."""
+"""The queue of tasks of one device or one pass; the newest Node comes first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Pass(Protocol):
     depth: int
 
     def add_outstanding(self, change: int) -> int:
-        """Change the number of queued or running tasks."""
+        """Add `change` to the number of queued or running tasks; return the new number."""
 
 
 class NodeTask:
@@ -47,8 +47,8 @@ class NodeTask:
         return None if self._graph_task is None else self._graph_task()
 
     def taken(self) -> tuple[Node, InputBuffer]:
-        """Return the Node and its gradients, and drop the gradients here: the running thread may
-        keep this task longer than it needs them.
+        """Return the Node and its gradients. The task drops the gradients, as the running thread
+        may keep the task longer than it needs the gradients.
         """
         node, inputs = self.node, self.inputs
         assert node is not None
@@ -57,20 +57,20 @@ class NodeTask:
         return node, inputs
 
     def order(self) -> tuple[int, int]:
-        """Return the sort key: shutdown first, then nested passes, then the deepest Node."""
+        """Return the sort key: shutdown first, then the most nested pass, then the newest Node."""
         if self.shutdown:
             return (-1 << 62, 0)
         task = self.graph_task
         depth = 0 if task is None else task.depth
-        # A wake-up task precedes Nodes of its depth, because it costs nothing.
+        # A wake-up task precedes Nodes of passes with the same depth, because it costs nothing.
         return (-depth, -(1 << 62) - 1 if self.node is None else -self.node.seq)
 
 
 class ReadyQueue:
     """A heap that threads wait on.
 
-    Thread  any thread may push; consumers pop. `_lock` guards the three attributes below it, and
-            nothing is called while it is held
+    Thread  any thread may push; consumers pop. `_lock` guards the three attributes below it; no
+            code of passes or users is called while `_lock` is held
     Note    threading.Condition is not used: Ctrl-C in its Python code would leave the lock held,
             and a device thread waiting forever
     """
@@ -99,8 +99,8 @@ class ReadyQueue:
             self.pushed += 1
             heappush(self.heap, (order, self.pushed, task))
             if self._waiters:
-                # release() is the last call: Ctrl-C cannot come between taking a consumer off the
-                # list and waking it.
+                # release() is the last call, so that Ctrl-C cannot prevent the wake-up of a
+                # consumer that was removed from the list.
                 waiter = self._waiters[-1]
                 del self._waiters[-1]
                 waiter.release()

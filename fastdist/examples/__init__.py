@@ -1,6 +1,6 @@
 """Example programs: `fastdist demo`, and `fastdist demo NAME`.
 
-`fastdist demo` alone is a job of three processes, `fastdist run -n 3 -m fastdist.examples.digits`:
+`fastdist demo` starts a job of three processes, `fastdist run -n 3 -m fastdist.examples.digits`:
 
 digits.py          the job: a model split over two workers, and its training; read this first
 digits_settings.py the command-line options
@@ -9,7 +9,7 @@ digits_check.py    the accuracy of the model, and a comparison with a single pro
 numpy_mlp.py       the same model written out in NumPy, to compare gradients with
 digits_record.py   the display during the training, and the report at its end
 digits_measures.py the measurements that each worker makes with hooks
-digits_profile.py  some steps under the profiler of all workers, as an HTML page
+digits_profile.py  an HTML page about some steps, made by the profiler of all workers
 digits_summary.py  the figures as text and pictures, and a check of the results
 time_line.py       a picture of the work of each worker over time
 stopwatch.py       the time that a worker spends on each kind of work
@@ -29,23 +29,23 @@ actor_critic.py    reinforcement learning balances poles (cart_pole.py)
 neural_ode.py      a network learns a differential equation through its solver
 flow.py            affine couplings map a normal distribution to two moons
 maml.py            meta-learning finds initial weights that adapt to a few points
-pinn.py            a network learns how heat spreads in a rod from the equation alone
+pinn.py            a network learns, from the equation alone, how heat spreads in a rod
 
 `fastdist demo NAME` also runs these jobs of several processes, as
 `fastdist run -n N -m fastdist.examples.NAME`:
 
 parameter_server.py        a server holds the model, and trainers call it
 batch_parameter_server.py  a server answers trainers when all their gradients have arrived
-rnn.py                     embeddings on a server, the LSTM with the trainer
+rnn.py                     the embeddings are on a server, and the LSTM is on the trainer
 pipeline.py                two stages on two workers, with micro-batches
 rl.py                      an agent chooses the actions of several observers
 batch_rl.py                the same agent chooses for all observers in one batch
-data_parallel              ranks share the data of a loss with higher derivatives (4 jobs)
+data_parallel              ranks share the data of a loss (5 jobs, 4 with higher derivatives)
 
 Shared parts:
 
 catalogue.py       the names of all programs
-job.py             joining a job, and ending together
+job.py             how the processes of a job join it, and end together
 demo.py            options, a progress bar, curves, and a check of the result
 texts.py           texts from Python's standard library
 progress.py        a bar on a terminal, plain lines elsewhere

@@ -25,7 +25,7 @@ class ActorCritic(nn.Module):
 
     @staticmethod
     def net(outputs: int) -> nn.Sequential:
-        """Return a network whose input is the four numbers of a cart."""
+        """Return a network whose input is the four numbers of a cart's state."""
         return nn.Sequential(nn.Linear(4, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, outputs))
 
     def log_policy(self, state: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ class ActorCritic(nn.Module):
 
 
 class Played(NamedTuple):
-    """The records of TICKS ticks, each (TICKS, CARTS): observations, actions, and returns."""
+    """Observations, actions and returns; the first axes of each tensor are (TICKS, CARTS)."""
 
     states: Tensor
     actions: Tensor
@@ -60,8 +60,8 @@ def play(model: ActorCritic, carts: CartPoles) -> tuple[Played, list[float]]:
     ahead = model.value(carts.state)
     returns = []
     for (fell, over), state in zip(reversed(ends), reversed(states)):
-        # The reward of a tick is 1. A game that the clock cuts short also gets the critic's
-        # estimate.
+        # The reward of a tick is 1. If a game ends at the limit of ticks, the critic's estimate
+        # replaces the rewards that would have followed.
         cut = over & ~fell
         ahead = 1 + DISCOUNT * torch.where(fell, 0.0, torch.where(cut, model.value(state), ahead))
         returns.append(ahead)
@@ -74,7 +74,8 @@ def loss_of(model: ActorCritic, played: Played) -> Tensor:
     better = played.returns - value
     chosen = log_policy.gather(-1, played.actions[..., None])[..., 0]
     entropy = -(log_policy.exp() * log_policy).sum(-1)
-    # Divided by its standard deviation, so that updates have the same size early and late.
+    # The advantage is divided by its standard deviation, so that updates have the same size early
+    # and late in the training.
     advantage = better.detach() / (better.detach().std() + 1e-3)
     actor = -(chosen * advantage).mean() - 0.01 * entropy.mean()
     return actor + 0.05 * F.smooth_l1_loss(value, played.returns)
@@ -103,7 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @torch.no_grad()
 def trial(model: ActorCritic) -> float:
-    """Return how long the poles of 100 new carts stay up if the likelier push is always chosen."""
+    """Return how many ticks the poles of 100 new carts stay up on average; the more likely push is
+    always chosen.
+    """
     carts, first = CartPoles(100), torch.full((100,), float(LONGEST))
     for tick in range(1, LONGEST):
         fell, _ = carts.push(model.log_policy(carts.state).argmax(-1) == 1)

@@ -6,8 +6,9 @@
     gradients of a third of a batch -------> waits for all, adds them up, steps
     parameters <---------------------------- answers all trainers
 
-The server's method returns a Future immediately (async_execution), so none of its threads waits for
-trainers. In float64 the result equals that of one process with whole batches, except for rounding.
+The server's method returns a Future immediately (async_execution), so no thread of the server waits
+for trainers. In float64 the result equals that of one process with whole batches, except for
+rounding.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Tensors = list[Tensor]
 
 
 def make_model() -> nn.Sequential:
-    """Return a model that reads digits. Each trainer has its own, and loads new weights into it."""
+    """Return a model that reads digits. Each trainer has one, into which it loads new weights."""
     layers = nn.Sequential(nn.Linear(PIXELS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
     return layers.double()
 
@@ -42,13 +43,13 @@ def make_model() -> nn.Sequential:
 class Server:
     """Holds the parameters.
 
-    Thread  update runs in threads of calls, several at a time
+    Thread  `update` runs in several threads at a time, one for each call
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = list(model.parameters())
         self._optimizer = optim.SGD(self.parameters, lr=RATE, momentum=0.5)
-        # Guards the attributes below and the step. Trainers are answered outside of the lock.
+        # Guards the attributes below and the step. Answers are sent without holding the lock.
         self._lock = threading.Lock()
         self._came: dict[str, tuple[float, Tensors]] = {}
         self._updated: Future[Tensors] = Future()
@@ -56,8 +57,8 @@ class Server:
 
     @rpc.functions.async_execution
     def update(self, trainer: str, loss: float, gradients: Tensors) -> Future[Tensors]:
-        """Take a trainer's gradients; return a Future of the updated parameters, which the last
-        trainer completes.
+        """Take a trainer's gradients; return a Future of the updated parameters. The call of the
+        last trainer completes this Future.
         """
         with self._lock:
             answer = self._updated
@@ -70,7 +71,7 @@ class Server:
         return answer
 
     def _step(self) -> None:
-        # In the order of TRAINERS: in order of arrival, float sums would differ between runs.
+        # Add in the order of TRAINERS: in the order of arrival, sums would differ between runs.
         came = [self._came.pop(trainer) for trainer in TRAINERS]
         gradients = [sum(each) for each in zip(*(gradients for _, gradients in came))]
         self._optimizer.step_with(dict(zip(self.parameters, gradients)))

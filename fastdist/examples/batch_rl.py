@@ -7,8 +7,8 @@
     one pass of the policy for all
     answers all of them -------------------> push the carts
 
-The agent's method returns a Future immediately (async_execution), so none of its threads waits for
-observers. Its decisions, and what it learns, equal those of rl.py except for rounding.
+The agent's method returns a Future immediately (async_execution), so no thread of the agent waits
+for observers. The agent's decisions and weights equal those of rl.py except for rounding.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ WORKERS = rl.WORKERS
 
 
 class Agent(rl.Agent):
-    """Chooses when all observers have called.
+    """Chooses the actions of all observers when the last observer has called.
 
-    Thread  choose runs in threads of calls, several at a time
+    Thread  `choose` runs in several threads at a time, one for each call
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.passes = 0
-        # Guards the two attributes below and the pass. Observers are answered outside of the lock.
+        # Guards the two attributes below and the pass. Answers are sent without holding the lock.
         self._lock = threading.Lock()
         self._asked: dict[str, tuple[Tensor, Tensor]] = {}
         self._chosen: Future[dict[str, Tensor]] = Future()
 
-    # RPC resolves the Future: observers get a tensor, as from rl.py's Agent.
+    # RPC sends the value of the Future, so observers get a tensor, as from the Agent of rl.py.
     @rpc.functions.async_execution
     def choose(  # type: ignore[override]
         self, observer: str, states: Tensor, noise: Tensor
     ) -> Future[Tensor]:
-        """Return a Future of the mask of carts to push to the right."""
+        """Return a Future of a mask: which carts of this observer to push to the right."""
         with self._lock:
             chosen = self._chosen
             self._asked[observer] = states, noise

@@ -1,7 +1,7 @@
 """Many carts in one tensor, each with a pole that is kept upright by pushing the cart.
 
-The physics and its limits are those of the task CartPole-v1, after Barto, Sutton and Anderson 1983,
-"Neuronlike adaptive elements that can solve difficult learning control problems".
+The physics and the limits of a game are those of the task CartPole-v1, after Barto, Sutton and
+Anderson 1983, "Neuronlike adaptive elements that can solve difficult learning control problems".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CartPoles:
     def push(self, to_the_right: Tensor) -> tuple[Tensor, Tensor]:
         """Push each cart for one tick; return which poles fell, and which games ended.
 
-        A game ends, and starts again, when its pole falls or after 500 ticks.
+        A game ends when its pole falls, or after 500 ticks; then a new game starts.
         """
         _, speed, angle, turning = self.state.unbind(1)
         force = torch.where(to_the_right, FORCE, -FORCE)

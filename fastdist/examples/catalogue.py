@@ -62,7 +62,7 @@ def run_by_name(arguments: Sequence[str]) -> int:
 
 
 def listed() -> str:
-    """Return a line for each program, from the first line of its file."""
+    """Return a line for each program, with the first line of the program's docstring."""
     one, several = ([f"  {name:<23} {_about(name)}" for name in names] for names in (NAMES, JOBS))
     end = (
         "Start one with `fastdist demo NAME`; --help lists its options. `fastdist demo` alone "

@@ -83,7 +83,7 @@ class Demo:
         return [f"step {self._step}/{self.last_step}", *latest]
 
     def record(self, **values: Tensor | float) -> None:
-        """Record values of this step by name; the values of the first name are shown."""
+        """Record values of this step by name, for the progress line, the curves and finish()."""
         for name, value in values.items():
             points = self._curves.setdefault(name.replace("_", " "), [])
             number = value.item() if isinstance(value, Tensor) else value
@@ -100,7 +100,8 @@ class Demo:
     ) -> int:
         """Print the result, write the picture (default: the curves), and return the exit status.
 
-        The bound on the result applies only to the default seed with at least the default steps.
+        The bound on the result applies only to the default seed, with at least the default number
+        of steps.
         """
         if not self.is_shown:
             return 0

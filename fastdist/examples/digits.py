@@ -12,7 +12,7 @@ Rank 0 trains. The layers of its model are on the two other workers:
     loss <------------------------------------------------- logits
 
 A forward pass makes remote calls. The backward pass goes the same way back: the gradient of a value
-flows to the worker that sent it. Then each worker's optimiser updates its own layers.
+flows to the worker that sent the value. Then the optimiser of each worker updates the layers there.
 
 Start reading at `train`. digits_record.py has the display and the measurements. digits_check.py
 shows that the gradients equal those of one process.
@@ -38,7 +38,7 @@ WORKERS = ("trainer", "worker1", "worker2")
 
 
 def train(settings: Settings) -> list[str]:
-    """Train the model from the trainer; print results, and return a sentence per failed check."""
+    """Train the model; print results, and return a sentence for each failed check."""
     fastdist.manual_seed(settings.seed)
     digits = load_digits(settings.seed)
     layers = make_layers()
@@ -89,7 +89,7 @@ class SplitModel:
     """The model as the trainer sees it: two parts, each on a separate worker."""
 
     def __init__(self, layers: nn.Sequential) -> None:
-        # RPC copies its arguments: the layers given here are not changed.
+        # RPC sends copies of arguments, so the layers in `layers` are not changed.
         self.parts = [
             rpc.remote("worker1", Part, args=(layers[:4],)),
             rpc.remote("worker2", Part, args=(layers[4:],)),
@@ -112,7 +112,7 @@ class SplitModel:
         return [rref for part in self.parts for rref in part.rpc_sync().parameter_rrefs()]
 
     def gradients(self, context_id: int) -> list[Tensor]:
-        """Fetch the gradients of all parameters; they stay on their workers otherwise."""
+        """Fetch the gradients of all parameters; without this call they stay on the workers."""
         return [g for part in self.parts for g in part.rpc_sync().gradients(context_id)]
 
 
@@ -158,8 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     broken = train(settings) if rank == 0 else []
     if rank > 0:
         expect_to_wait()
-    # The other workers wait in shutdown immediately: until the trainer ends, they serve its calls
-    # there.
+    # The other workers call shutdown immediately; while they wait in it, they serve the calls of
+    # the trainer.
     rpc.shutdown()
     if broken:
         raise SystemExit("; ".join(broken))

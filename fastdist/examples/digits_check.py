@@ -30,12 +30,12 @@ class Comparison:
 
     @property
     def from_one_process(self) -> float:
-        """The largest difference between the first step's gradients and those of one process."""
+        """The largest difference from the gradients of one process, at the first step."""
         return largest_difference(self.gradients, self.one_process_gradients)
 
     @property
     def from_numpy(self) -> float:
-        """The largest difference between the first step's gradients and NumPy's."""
+        """The largest difference from the gradients that NumPy computes, at the first step."""
         return largest_difference(self.gradients, self.numpy_gradients)
 
     @property
@@ -45,15 +45,15 @@ class Comparison:
 
 
 def largest_difference(some: Arrays, others: Arrays) -> float:
-    """Return the largest difference of two lists of equally shaped arrays."""
+    """Return the largest difference between two lists of arrays of equal shapes."""
     return max(float(np.abs(x - y).max()) for x, y in zip(some, others, strict=True))
 
 
 def evaluate(predict: Callable[[Tensor], Tensor], held_out: TensorDataset) -> tuple[float, float]:
     """Return loss and accuracy of a model on held-out digits.
 
-    Batches are small, so that no op is large enough for a compiled kernel: its first compilation
-    would take longer than the whole training.
+    Batches are small, so that no op is large enough for a compiled kernel: the compilation of a
+    kernel would take longer than the whole training.
     """
     outputs = [predict(images) for images, _ in DataLoader(held_out, batch_size=32)]
     logits, labels = fastdist.cat(outputs), held_out.tensors[1]

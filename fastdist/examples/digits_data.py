@@ -25,7 +25,8 @@ class Digits(NamedTuple):
 
 def load_digits(seed: int = 0) -> Digits:
     """Read, shuffle and split the digits; the result depends on the seed alone."""
-    # Each row has an image's pixels and its label. Reading an .npz would import 0.6 MB of modules.
+    # Each row has the pixels and the label of an image. Reading an .npz would import 0.6 MB of
+    # modules.
     stored = np.load(Path(__file__).with_name("digits.npy"))
     images, labels = stored[:, :PIXELS], stored[:, PIXELS]
     order = fastdist.randperm(len(labels), generator=fastdist.Generator().manual_seed(seed)).numpy()

@@ -21,7 +21,7 @@ class Report(NamedTuple):
     sent_bytes: int
     received_bytes: int
     resident_bytes: int
-    grown_bytes: int | None  # None: the run was too short to measure it
+    grown_bytes: int | None  # growth of the memory; None if the run was too short
 
 
 _stopwatch: Stopwatch | None = None
@@ -29,7 +29,7 @@ _resident: list[int] = []
 
 
 def stopwatch() -> Stopwatch:
-    """Return this worker's only stopwatch."""
+    """Return the only stopwatch of this worker."""
     global _stopwatch
     if _stopwatch is None:
         _stopwatch = Stopwatch(rpc.get_worker_info().name)
@@ -42,7 +42,7 @@ def watch_part(part: rpc.RRef[Any]) -> None:
 
 
 def watch_module(module: nn.Module) -> None:
-    """Measure forward and backward of a module by its hooks."""
+    """Measure the forward and backward passes of a module with hooks."""
     watch = stopwatch()
     # The start of the latest forward pass, and the time up to which backward passes are counted.
     began_s = counted_s = 0.0
@@ -93,15 +93,15 @@ def watch_optimizer(local: rpc.RRef[Any]) -> None:
 
 
 def remember_memory() -> None:
-    """Record the memory of this process; report() returns its growth between the first and last
-    call.
+    """Record how much memory this process uses; report() returns the growth from the first record
+    to the last.
     """
     _resident.append(resident_bytes())
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process without pages of files, or 0 if the system does
-    not report it. Workers share the pages of library files.
+    """Return the resident memory of this process, or 0 if the system does not report it. Pages of
+    files are not counted, because workers share the pages of library files.
     """
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()

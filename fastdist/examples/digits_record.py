@@ -22,7 +22,7 @@ from fastdist.examples.digits_settings import Settings
 from fastdist.examples.digits_summary import Training, broken_promises, summary, write_pictures
 from fastdist.examples.progress import Progress
 
-# At these steps memory is recorded; no worker may grow in between.
+# The memory of each worker is recorded after these steps; it should not grow between them.
 _MEMORY_STEPS = (200, 1000)
 
 
@@ -62,7 +62,7 @@ class Record:
         return self._training.steps
 
     def begin_epoch(self, epoch: int) -> None:
-        """Start to count the examples of an epoch; the first is 1."""
+        """Start to count the examples of an epoch; the first epoch is 1."""
         self._epoch, self._seen = epoch, 0
         self._progress.start_epoch()
         self._step_start = stopwatch().now()
@@ -94,7 +94,7 @@ class Record:
         return self._training.test_losses[0][1]
 
     def finish(self, comparison: Comparison) -> list[str]:
-        """Print the summary, draw the pictures, and return a sentence per failed check."""
+        """Print the summary, draw the pictures, and return a sentence for each failed check."""
         reports = [report(), *(rpc.rpc_sync(worker, report) for worker in self._others)]
         print(summary(self._training, comparison, reports))
         try:

@@ -1,4 +1,4 @@
-"""The command line of `fastdist demo`, which the launcher parses, and then each worker again."""
+"""The command line of `fastdist demo`; the launcher parses it, and each worker parses it again."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def parse_settings(arguments: Sequence[str] | None) -> Settings:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder for the pictures, before the training: a failure at its end would lose the
-    result.
+    """Create the folder for the pictures before the training: a failure after the training would
+    lose the result.
 
     Raises  SystemExit with a message if the folder is not writable
     """

@@ -37,7 +37,7 @@ def broken_promises(
 ) -> list[str]:
     """Return a sentence for each result that is outside of its limit.
 
-    With settings other than the defaults the model may learn less: `may_be_worse`.
+    `may_be_worse` is for settings other than the defaults: the accuracy is not checked.
     """
     broken = []
     if training.accuracy < LEAST_ACCURACY and not may_be_worse:
@@ -46,7 +46,7 @@ def broken_promises(
         ("one process", comparison.from_one_process),
         ("NumPy", comparison.from_numpy),
     ):
-        # Written so that NaN counts as outside of the limit too.
+        # With `not ... <=`, NaN is outside of the limit too.
         if not difference <= MOST_GRADIENT_DIFFERENCE:
             broken.append(
                 f"gradients differ from {other} by {difference:.1e}, more than "
@@ -117,7 +117,7 @@ def _table(reports: Sequence[Report]) -> list[str]:
 
 def write_pictures(folder: Path, training: Training, reports: Sequence[Report]) -> list[Path]:
     """Draw the loss curve and the time line of the last steps into folder, which is created."""
-    # Imported here: workers that draw no picture do not load it.
+    # Imported here, so that workers that draw no picture do not load these modules.
     from fastdist.examples.line_plot import Curve, line_plot
     from fastdist.examples.time_line import time_line
 
@@ -129,7 +129,8 @@ def write_pictures(folder: Path, training: Training, reports: Sequence[Report]) 
         y_label="cross-entropy",
     )
     ranges = [entry for report in reports for entry in report.ranges]
-    # The trainer has one "waiting" range for each step; its own computation is drawn on top.
+    # The trainer has one "waiting" range for each step; the ranges of its computation are drawn
+    # on top of that range.
     steps = [entry.start_s for entry in reports[0].ranges if entry.kind == "waiting"]
     latest = [entry for entry in ranges if entry.start_s >= steps[-_SHOWN_STEPS:][0]]
     times = time_line(latest, kinds=KINDS, title="The last steps, worker by worker")

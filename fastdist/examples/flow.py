@@ -38,7 +38,7 @@ class Coupling(nn.Module):
         )  # fmt: skip
 
     def amounts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the kept coordinate, the moved one, its log-scale and its shift."""
+        """Return the kept coordinate, the moved coordinate, and its log-scale and shift."""
         kept, moved = x[:, self.kept, None], x[:, 1 - self.kept, None]
         log_stretch, shift = self.net(kept).chunk(2, dim=1)
         return kept, moved, log_stretch.tanh(), shift
@@ -59,7 +59,7 @@ class Coupling(nn.Module):
 
 
 class Flow(nn.Module):
-    """A sequence of couplings; each keeps the coordinate that the previous one moved."""
+    """A sequence of couplings; each keeps the coordinate that the previous coupling moved."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ def make_generator() -> nn.Sequential:
 
 
 def make_discriminator() -> nn.Sequential:
-    """Return a network from 64 pixels to the logit that they are a real digit."""
+    """Return a network that maps 64 pixels to the logit of "this is a real digit"."""
     return nn.Sequential(
         nn.Linear(64, HIDDEN),
         nn.LeakyReLU(0.2),
@@ -44,7 +44,7 @@ def make_discriminator() -> nn.Sequential:
 
 
 def loss_of(logits: Tensor, *, taken_for_real: bool) -> Tensor:
-    """Return the loss of the logits with the label "real" or "drawn"."""
+    """Return the loss of the logits if all labels are "real", or all are "drawn"."""
     target = torch.full_like(logits, 0.9 if taken_for_real else 0.0)
     return F.binary_cross_entropy_with_logits(logits, target)
 

@@ -17,7 +17,7 @@ WRITTEN, TEMPERATURE = 300, 0.7
 
 
 class Block(nn.Module):
-    """A transformer block: causal attention, then a perceptron for each letter."""
+    """A transformer block: causal attention, then a perceptron, applied to each letter's vector."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,8 +47,9 @@ class Gpt(nn.Module):
         self.last, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, letters)
 
     def forward(self, text: Tensor) -> Tensor:
-        """Return scores (n, length, letters) for the next letter after each letter of text (n,
-        length).
+        """Return the scores of all letters for the position after each letter of `text`.
+
+        `text` is (n, length), and the scores are (n, length, letters).
         """
         x = self.letters(text) + self.places(torch.arange(text.shape[1]))
         scores: Tensor = self.head(self.last(self.blocks(x)))
@@ -62,7 +63,7 @@ def bits_a_letter(model: Gpt, seen: Tensor, following: Tensor) -> Tensor:
 
 @torch.no_grad()
 def write(model: Gpt, begun: Tensor, n: int) -> Tensor:
-    """Return n letters that continue a text, sampled from the model."""
+    """Return n letters that continue the text `begun`; each is sampled from the model's scores."""
     text = begun
     for _ in range(n):
         scores = model(text[None, -LENGTH:])[0, -1]

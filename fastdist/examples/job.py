@@ -18,8 +18,8 @@ from fastdist.examples.digits_data import batches
 
 
 def take_part(workers: Sequence[str], demo: Demo, lead: Callable[[Demo], int]) -> int:
-    """Run the worker of this process's rank, and return the exit status. The first worker leads;
-    the others serve its calls until it ends.
+    """Run the worker of this process's rank, and return the exit status. The first worker runs
+    `lead`. The other workers serve the first worker's calls until `lead` ends.
     """
     name = _program()
     rank = rank_in_job(workers, f"-m {name}", f"demo {demo.name}")
@@ -27,16 +27,16 @@ def take_part(workers: Sequence[str], demo: Demo, lead: Callable[[Demo], int]) -
     if rank > 0:
         expect_to_wait()
     status = lead(demo) if rank == 0 else 0
-    # The other workers wait in shutdown immediately: until the leader ends, they serve its calls
-    # there.
+    # The other workers call shutdown immediately. They serve the leader's calls in shutdown until
+    # the leader ends.
     rpc.shutdown()
     return status
 
 
 def rank_in_job(workers: Sequence[str], program: str, command: str) -> int:
-    """Return the index of this process's worker.
+    """Return the index of this process's worker in `workers`.
 
-    Raises  SystemExit with the right command if the job has another number of processes
+    Raises  SystemExit with the right command if the job does not have one process per worker
     """
     how = f"start it with `fastdist run -n {len(workers)} {program}`, or `fastdist {command}`"
     try:

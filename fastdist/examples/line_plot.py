@@ -15,7 +15,7 @@ _DOTS_UP_TO = 40
 
 
 class Curve(NamedTuple):
-    """A name and its (x, y) points, in the order in which lines join them, if there are lines."""
+    """A named curve: (x, y) points, joined by lines in their order if `is_joined` is true."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -29,8 +29,8 @@ def line_plot(
 
     With has_equal_axes, x and y have the same scale, so that a circle is round.
 
-    Note    points that are not finite are left out, so that a diverged run still has a picture
-    Raises  ValueError if no finite point is left
+    Note    points that are not finite are not drawn, so that a diverged run still has a picture
+    Raises  ValueError if no point is finite
     """
     kept = [curve._replace(points=_finite(curve.points)) for curve in curves]
     everything = [point for curve in kept for point in curve.points]

@@ -30,7 +30,7 @@ class Waves:
         return self.height * (x - self.phase).sin()
 
     def points(self) -> tuple[Tensor, Tensor]:
-        """Return POINTS random points of each wave, and its values there."""
+        """Return POINTS random x for each wave, and the values of the wave at these x."""
         x = 10 * torch.rand(len(self.height), POINTS, 1) - 5
         return x, self.at(x)
 
@@ -55,13 +55,15 @@ def error(weights: Weights, x: Tensor, y: Tensor) -> Tensor:
 
 
 def adapted(weights: Weights, rates: nn.ParameterList, x: Tensor, y: Tensor) -> Weights:
-    """Return the weights of each task after some steps of gradient descent on its points.
+    """Return the weights of each task after INNER_STEPS steps of gradient descent on the task's
+    points.
 
-    create_graph: the meta-gradient differentiates the descent by its initial weights and its rates.
+    `create_graph=True` keeps the graph of the descent, because the meta-gradient differentiates the
+    result with respect to the initial weights and the rates.
     """
     for _ in range(INNER_STEPS):
-        # A task's error depends on its own weights only, so the gradient of the sum has all
-        # gradients.
+        # A task's error depends only on that task's weights, so one gradient of the sum contains
+        # the gradients of all tasks.
         gradients = grad(error(weights, x, y).sum(), weights, create_graph=True)
         weights = [w - rate * g for w, rate, g in zip(weights, rates, gradients)]
     return weights
@@ -73,7 +75,7 @@ def of_each_task(meta: nn.ParameterList, tasks: int) -> Weights:
 
 
 def trial(meta: nn.ParameterList, rates: nn.ParameterList) -> tuple[float, float]:
-    """Return the error on new waves, before and after adapting to POINTS points of each."""
+    """Return the error on new waves, before and after adapting to POINTS points of each wave."""
     waves = Waves(TRIED_TASKS)
     weights = of_each_task(meta, TRIED_TASKS)
     learnt = adapted(weights, rates, *waves.points())

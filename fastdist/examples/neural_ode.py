@@ -16,7 +16,7 @@ Law = Callable[[Tensor], Tensor]
 
 
 def true_law(y: Tensor) -> Tensor:
-    """Return the velocity at points y (..., 2) of the spiral, a cubic function.
+    """Return the spiral's velocity, a cubic function, at points y (..., 2).
 
     Source  Chen et al. 2018, "Neural Ordinary Differential Equations"
     """
@@ -24,7 +24,9 @@ def true_law(y: Tensor) -> Tensor:
 
 
 class Motion(nn.Module):
-    """A learned differential equation; as prior knowledge, its input is the cube of the state."""
+    """A learned differential equation. Its network gets the cube of the state as input, because the
+    true law is known to be cubic.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scheduler.step()
         demo.record(loss=loss)
     with torch.no_grad():
-        # Small errors add up to a phase shift along the whole path, so the test uses pieces.
+        # Along the whole path, small errors add up to a phase shift. So the test measures the
+        # distance at the ends of short pieces.
         ends = path(motion, truth[:-SHORT], SHORT)[-1]
         picture = drawn(motion, start)
     distance = (ends - truth[SHORT:]).norm(dim=1).mean().item()

@@ -21,7 +21,7 @@ class Layer(NamedTuple):
 def loss_and_gradients(
     layers: Sequence[Layer], images: Array, labels: NDArray[np.int64]
 ) -> tuple[float, list[Layer]]:
-    """Return the mean cross-entropy of a batch and its gradient for each layer, first to last."""
+    """Return the mean cross-entropy of a batch, and its gradients by each layer's parameters."""
     activations = _activations(layers, images)
     loss, g = _cross_entropy(activations[-1], labels)
     gradients = []

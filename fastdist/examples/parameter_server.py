@@ -5,10 +5,10 @@
     trainer1, trainer2                       server
     half of the images each ---------------> Reader, its parameters and their optimiser
     logits <-------------------------------- logits
-    loss, and back the same way -----------> gradients, which never leave
+    loss and its backward pass ------------> gradients, which stay on the server
 
-Each trainer has a RemoteModule for the same module. In float64 the result equals that of one
-process with whole batches, except for rounding.
+Each trainer has a RemoteModule that calls the same module. In float64 the losses equal those of one
+process that trains on whole batches, except for rounding.
 """
 
 from __future__ import annotations

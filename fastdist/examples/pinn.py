@@ -1,4 +1,4 @@
-"""A network learns how heat spreads along a rod from the equation alone."""
+"""A network learns from the heat equation alone how heat spreads along a rod."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Rod(nn.Module):
 
 
 def true_heat(x: Tensor, t: Tensor) -> Tensor:
-    """Return the exact solution: each wave decays with its wave number squared."""
+    """Return the exact solution. A wave's decay rate is proportional to its squared wave number."""
     slow, fast = (
         (math.pi * n * x).sin() * (-DIFFUSIVITY * (math.pi * n) ** 2 * t).exp() for n in (1, 3)
     )
@@ -51,7 +51,7 @@ def residual(rod: Rod, x: Tensor, t: Tensor) -> Tensor:
 
 
 def loss_of(rod: Rod) -> tuple[Tensor, Tensor]:
-    """Return the violations of the equation inside, and of the initial heat."""
+    """Return the mean squares of the residual at inner points, and of the initial heat's error."""
     inside = residual(rod, torch.rand(INSIDE), torch.rand(INSIDE)).square().mean()
     x, begin = torch.rand(BORDER), torch.zeros(BORDER)
     return inside, (rod(x, begin) - true_heat(x, begin)).square().mean()

@@ -9,8 +9,9 @@
     logits <------------------------------------- logits
 
 The master sends all parts of a batch without waiting, and waits only for the last stage. The second
-stage fetches the output of the first directly, through an RRef, while the first stage works on the
-next part. In float64 the result equals that of one process with whole batches, except for rounding.
+stage fetches the output of the first stage directly, through an RRef. Meanwhile the first stage
+works on the next part. In float64 the losses equal those of one process that trains on whole
+batches, except for rounding.
 """
 
 from __future__ import annotations

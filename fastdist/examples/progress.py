@@ -36,7 +36,7 @@ class Progress:
         self._epoch_start = time.perf_counter()
 
     def step(self, epoch: int, examples: int, loss: float) -> None:
-        """Show the number of examples done in this epoch (from 1), and the latest loss."""
+        """Show the epoch (from 1), the progress after `examples` examples of it, and the loss."""
         if not self._line.is_due():
             return
         parts = [f"epoch {epoch}/{self._epochs}", f"loss {loss:.4f}"]
@@ -78,16 +78,14 @@ class RedrawnLine:
         return self.is_shown and time.perf_counter() - self._last_drawn >= _REDRAW_S
 
     def draw(self, parts: Sequence[str], done: float) -> None:
-        """Show `parts`, and after the first of them a bar that is filled to the fraction `done`."""
+        """Show `parts`, and after the first part a bar that is filled to the fraction `done`."""
         if self._width is not None:
             self._last_drawn = time.perf_counter()
             self._out.write(self._fitted(list(parts), done, self._width - 1) + "\r")
             self._out.flush()
 
     def _fitted(self, parts: list[str], done: float, width: int) -> str:
-        """Return `parts` and a bar in one line; parts that do not fit are dropped, the last one
-        first.
-        """
+        """Return `parts` and a bar in one line; drop parts from the end until the line fits."""
         while len(parts) > 1 and len("  ".join(parts)) + 2 + _LEAST_BAR_COLUMNS > width:
             parts.pop()
         room = min(_BAR_COLUMNS, width - len("  ".join(parts)) - 2)
@@ -98,8 +96,8 @@ class RedrawnLine:
         """Return the control sequence that removes the line."""
         if self._width is None:
             return ""
-        # The launcher removes the bar at an empty redrawn line; a terminal needs a control
-        # sequence.
+        # From a worker, the launcher gets an empty line that ends in "\r", and shows it instead of
+        # the bar. A terminal needs a control sequence.
         return "\r\x1b[K" if self._out.isatty() else "\r"
 
 

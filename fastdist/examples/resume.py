@@ -4,10 +4,10 @@
 
 The trainer, rank 0, learns to read digits with a model whose layers are on two other workers.
 Every few steps the job saves the state that the next step depends on: the layers and Adam's state
-of each, on their workers; the random state of each worker, for dropout; and the position in the
-data. The training goes on while a checkpoint is written. Kill any process, or the launcher, with
--9, and start the job again. Its last line is the same as without the kill: it is a checksum over
-all bits of the model and of every loss.
+for each layer, on the worker of the layer; the random state of each worker, for dropout; and the
+position in the data. The training goes on while a checkpoint is written. Kill any process, or the
+launcher, with -9, and start the job again. The job's last line is a checksum over all bits of the
+model and of every loss. The line is the same as in a run without the kill.
 
 Begin to read at `train`.
 """
@@ -43,7 +43,8 @@ def train(settings: argparse.Namespace) -> str:
     optimizer = DistributedOptimizer(optim.Adam, model.parameter_rrefs(), lr=0.01)
     loss_function = nn.CrossEntropyLoss()
     losses = fastdist.zeros(settings.steps, dtype=fastdist.float64)
-    # A list of RRefs is saved as one model in parts; another job may place the layers elsewhere.
+    # A checkpoint stores a list of RRefs as one model. So another job can load it with the layers
+    # on other workers.
     state: dict[str, Any] = {
         "model": model.parts,
         "optimizer": optimizer,
@@ -67,7 +68,7 @@ def train(settings: argparse.Namespace) -> str:
         state["step"] += 1
         print(f"step {state['step']} loss {loss.item():.4f}", flush=True)
         if state["step"] % settings.every == 0:
-            # Waits for the previous checkpoint if it is still being written.
+            # async_save waits for the previous checkpoint if that one is still being written.
             folder = Path(settings.folder, f"step-{state['step']}")
             saving = checkpoint.async_save(state, checkpoint_id=folder, keep=2)
     if saving is not None:
@@ -76,8 +77,8 @@ def train(settings: argparse.Namespace) -> str:
 
 
 def endless(data: TensorDataset) -> Iterator[tuple[Tensor, ...]]:
-    """Yield batches forever. The order depends on the epoch alone, so a position is a
-    single number.
+    """Yield batches forever. Their order depends only on the epoch, so the number of batches
+    already read determines the position in the data.
     """
     epoch = 0
     while True:

@@ -1,4 +1,4 @@
-"""An agent learns from two observers, each with its own carts, which call it for each action.
+"""An agent learns from two observers, which have their own carts and call the agent for actions.
 
     fastdist run -n 3 -m fastdist.examples.rl
 
@@ -8,9 +8,9 @@
     pushes to the left or right -----------> push the carts
     rewards <------------------------------- how long each pole stayed up
 
-The graph of all decisions stays with the agent, which learns from whole games (REINFORCE). The
-observers draw all random numbers, each with a different seed, so the order of their calls does not
-change the result.
+The autograd graph of all decisions stays with the agent, which learns from whole games (REINFORCE).
+The observers draw all random numbers, each with a different seed, so the order in which the
+observers call the agent does not change the result.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ CARTS, TICKS, HIDDEN, DISCOUNT = 12, 100, 32, 0.97
 
 
 def make_policy() -> nn.Sequential:
-    """Return a network from the four numbers of a cart to scores of both pushes."""
+    """Return a network that maps the four numbers of a cart to the scores of both pushes."""
     return nn.Sequential(nn.Linear(4, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2))
 
 
 class Agent:
     """Chooses actions, records their log-probabilities, and learns from their returns.
 
-    Thread  choose runs in threads of calls, one for each observer
+    Thread  `choose` runs in the threads that serve RPC calls, one for each observer
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Agent:
         self.chances: dict[str, list[Tensor]] = defaultdict(list)
 
     def choose(self, observer: str, states: Tensor, noise: Tensor) -> Tensor:
-        """Return the mask of carts to push to the right; noise (n, 2) makes the random choice."""
+        """Return 1 for each cart to push to the right, else 0; Gumbel `noise` (n, 2) decides."""
         chances = torch.log_softmax(self.policy(states), dim=1)
         # The Gumbel-max trick: the argmax of log-probabilities plus Gumbel noise is a sample.
         choice = (chances.detach() + noise).argmax(1)
@@ -57,7 +57,9 @@ class Agent:
         return choice
 
     def learn(self, upright: dict[str, Tensor]) -> Tensor:
-        """Make pushes that kept poles up likelier; upright (TICKS, n) is 1 while a pole is up."""
+        """Raise the probability of pushes after which poles stayed up. `upright` holds a tensor
+        (TICKS, n) per observer: 1 while a pole is up. Return the mean ticks upright.
+        """
         chances = torch.cat([torch.stack(self.chances.pop(name)) for name in OBSERVERS], dim=1)
         kept = torch.cat([upright[name] for name in OBSERVERS], dim=1)
         ahead, returns = torch.zeros(kept.shape[1]), []
@@ -75,7 +77,7 @@ class Agent:
 
 
 class Observer:
-    """Has carts, and asks the agent for their actions."""
+    """Has carts, and requests an action for each cart from the agent."""
 
     def __init__(self, agent: rpc.RRef[Agent], seed: int) -> None:
         self.agent = agent

@@ -9,7 +9,7 @@
     loss <---------------------------------- scores of the next letters
 
 Embeddings of words are the large part of such models, so they stay on the server. One optimiser
-steps all three parts, each on its worker. In float64 the result equals that of one process, except
+steps all three parts, each on its worker. In float64 the losses equal those of one process, except
 for rounding.
 """
 

@@ -37,7 +37,7 @@ class Stopwatch:
 
     @contextmanager
     def measure(self, kind: str) -> Iterator[None]:
-        """Measure the time of this block."""
+        """Measure the time of this `with` block as work of a kind."""
         start = self.now()
         try:
             yield

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-# These colours differ in lightness as well as in hue (Okabe and Ito), on white and on near black.
+# These colours (Okabe and Ito) differ in lightness as well as in hue. They are visible on white and
+# on near black.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8b0b9", "#cc79a7", "#e69f00")
 _STYLE = """
   .ground { fill: #ffffff } .ink { fill: #1f2328 } .faint { fill: #59636e }
@@ -19,7 +20,8 @@ _STYLE = """
 """
 
 
-# Text cannot be measured here; these widths exceed the widths of most fonts.
+# Assumed widths of a letter, in pixels. Text cannot be measured here, and letters of most fonts are
+# narrower.
 _LETTER, _TITLE_LETTER = 7.0, 9.0
 
 
@@ -64,7 +66,7 @@ class Canvas:
 
     def curve(self, points: Sequence[tuple[float, float]], colour: str, name: str) -> None:
         """Draw a line through points."""
-        # With many points a thick line would fill the space between them.
+        # A thick line through many points would fill the space between the points.
         width = 2 if len(points) <= 300 else 1
         joined = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
         self._shapes.append(
@@ -113,7 +115,7 @@ class Canvas:
 
 
 class Axis:
-    """Maps the numbers from low to high to positions, and finds round numbers between them."""
+    """Maps the numbers from low to high to positions, and finds round numbers in that range."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
         if not high > low:
@@ -143,7 +145,7 @@ def number(value: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    # Imported when something is drawn: it loads a table of 2,231 named characters.
+    # Imported when something is drawn, because `html` loads a table of 2,231 named characters.
     from html import escape
 
     return escape(text)

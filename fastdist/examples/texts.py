@@ -62,7 +62,7 @@ class Letters:
 
 
 def pieces(text: Tensor, length: int, n: int) -> tuple[Tensor, Tensor]:
-    """Return n pieces (n, length) at random positions, and the letter after each letter."""
+    """Return n pieces (n, length) at random positions, and the pieces one letter further on."""
     starts = fastdist.randint(0, len(text) - length, (n, 1))
     places = starts + fastdist.arange(length)
     return text[places], text[places + 1]

@@ -14,7 +14,7 @@ _THINNEST = 0.4
 
 
 def time_line(ranges: Sequence[Range], *, kinds: Sequence[str], title: str) -> str:
-    """Draw a row for each worker, in the order of first occurrence; time starts at 0.
+    """Draw a row for each worker, in the order of first occurrence in `ranges`; time starts at 0.
 
     Ranges that begin later are drawn on top, so a nested range stays visible.
 

@@ -1,14 +1,15 @@
 """Derivatives of functions: grad(f), vjp, jvp, jacrev, jacfwd, hessian.
 
 Arguments and results may be tensors or trees of them: lists, tuples, dicts and containers that are
-registered with `utils._pytree`. Results have a graph if they depend on outer tensors that require
-grad. In a function under vmap, tensors are batches; each derivative is taken per entry of the
-batch.
+registered with `utils._pytree`. Results have a graph if they depend on tensors that required grad
+before the call. In a function under vmap, tensors are batches; each derivative is taken per entry
+of the batch.
 
-A function should not write a result of its arguments into a tensor from outside, as
-`captured.mul_(x)` does. PyTorch raises an error. Here reverse mode does not detect it: that tensor
-keeps the call's graph and requires grad from then on. Detecting it would need a creation stamp on
-every tensor. That would cost 28 ns per op, 4 % of an addition of three numbers, for all programs.
+A function should not write a value computed from its arguments into a tensor from outside of the
+function, as `captured.mul_(x)` does. PyTorch raises an error. Here reverse mode does not detect the
+write: the tensor `captured` keeps the call's graph and requires grad from then on. A check would
+need a creation stamp on every tensor. The stamp would cost 28 ns per op, 4 % of an addition of
+three numbers, for all programs.
 
 reverse.py       grad, vjp, jacrev
 forward.py       jvp, linearize, jacfwd, hessian

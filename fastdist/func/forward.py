@@ -172,7 +172,7 @@ def jacfwd(
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
-        randomness: "error", "same" or "different" random numbers in the columns (one vmap batch).
+        randomness: "error", "same" or "different", as for vmap, which computes the columns.
 
     Example:
         >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
@@ -273,7 +273,7 @@ def _columns(
         try:
             value, tangent, aux = push(batched(units, level))
         except ONE_BY_ONE:
-            pass  # func needs raw numbers or calls another worker: see Note [Batches that go back]
+            pass  # func accepts no batch: run it per column, see Note [Batches that go back]
         else:
             columns = [value_at(one, level, size=size) for one in flatten(tangent)[0]]
             ys, like = flatten(value)
@@ -287,6 +287,6 @@ def _columns(
 
 
 def _first(one: Any, level: int) -> Any:
-    """Return the entry of the first call from a batch of results."""
+    """Return the first entry of `one` if it is a batch of this level, else `one` itself."""
     value = value_at(one, level)
     return one if value is one else value[0]

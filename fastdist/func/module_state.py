@@ -24,8 +24,8 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
 
 @folds
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters and the buffers of several models of one class. Each is a dict by name,
-    stacked along a new first axis; the parameters are leaves.
+    """Return the parameters and the buffers of several models of one class: two dicts by name. Each
+    value is the stack of the models' tensors along a new first axis. The parameters are leaves.
 
     Raises  RuntimeError for an empty list, for different classes, or for a mix of training and eval
             mode

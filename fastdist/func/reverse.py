@@ -69,22 +69,22 @@ def grad(
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
-    """Return a function that computes the gradient of func with respect to the arguments argnums.
+    """Return a function that computes the gradient of func by the arguments that argnums selects.
 
-    `func` returns a single number. With has_aux it returns (number, aux), and the new function
-    returns (gradient, aux).
+    `func` returns a tensor without dimensions. With has_aux, `func` returns (tensor, aux), and the
+    new function returns (gradient, aux).
 
     Args:
-        func: The function; it returns one number, or (number, aux) with has_aux.
+        func: The function; it returns a tensor without dimensions, or (tensor, aux) with has_aux.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
-        has_aux: Whether func returns (number, aux).
+        has_aux: Whether func returns (tensor, aux).
 
     Returns:
-        A function of the same arguments. Its result has the shape of the argument, or is a tuple
-        for several.
+        A function of the same arguments. It returns the gradient, in the shape of the argument; if
+        argnums is a tuple, it returns a tuple of gradients.
 
     Raises:
-        RuntimeError: func does not return a tensor of one element, or an argument is not
+        RuntimeError: func does not return a tensor without dimensions, or an argument is not
             floating-point.
 
     Example:
@@ -120,7 +120,7 @@ def grad_and_value(
 def grad_and_value(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """Return a function that computes (gradient, value) of func; see grad."""
+    """Return a function like that of `grad`, but its result is (gradient, value of func)."""
 
     def both(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
@@ -162,8 +162,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ..
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return func(*primals), and a function that maps a cotangent to its product with the Jacobian.
 
-    A cotangent has the structure of the result; the products are a tuple with an entry for each of
-    primals. With has_aux, func's auxiliary output is returned as a third value.
+    A cotangent has the structure of func's result. The returned function gives a tuple with one
+    product per primal. With has_aux, func's auxiliary output is returned as a third value.
 
     Args:
         func: The function.
@@ -225,16 +225,16 @@ def jacrev(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of func with respect to the arguments argnums.
+    """Return a function that computes the Jacobian of func by the arguments that argnums selects.
 
-    For each result and argument the Jacobian is a tensor of shape (*result, *argument). Rows are
-    computed in one batch, or in batches of chunk_size.
+    For each result y and argument x, the Jacobian is a tensor of shape (*y.shape, *x.shape). Its
+    rows are computed in one batch, or in batches of chunk_size rows.
 
     Args:
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
-        chunk_size: The number of rows per batch; all if None.
+        chunk_size: The number of rows per batch; all rows are one batch if it is None.
 
     Raises:
         RuntimeError: argnums is out of range, or an argument is not floating-point.
@@ -274,8 +274,9 @@ def jacrev(
 
 
 def _chosen(args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], Build, list[Any]]:
-    """Return views of the tensors in the arguments argnums, at which a pass stops; then the
-    function that rebuilds these arguments from tensors, and all arguments with the views in place.
+    """Return views of the tensors in the arguments that argnums selects, with respect to which func
+    is differentiated; then the function that rebuilds these arguments from tensors, and all
+    arguments with the views instead of the tensors.
     """
     numbers = argument_numbers(args, argnums)
     given, build = flatten([args[i] for i in numbers])
@@ -337,14 +338,14 @@ def _rows(y: Any, xs: list[Any], chunk_size: int | None) -> list[Any]:
 
 
 def _cotangent(given: Any, y: Any, depth: int) -> Any:
-    """Return the cotangent of the batched result y: the given cotangent, or a tensor of ones."""
+    """Return the cotangent of y: `given`, or ones. Outside of vmap, None stands for ones."""
     if given is None:
         return ones_like(y) if depth else None
     return base_of(given, depth)
 
 
 def _freed(tree: Any, xs: list[Any]) -> Any:
-    """Detach each result in a tree whose graph leads only to the leaves made here (xs)."""
+    """Detach the tensors in a tree that depend on no leaves other than `xs`."""
     depth = level_of(xs)
     bases = [base_of(x, depth) for x in xs]
     own = {id(x._edge) for x in bases if x.is_leaf}
@@ -360,7 +361,7 @@ def _freed(tree: Any, xs: list[Any]) -> Any:
 
 
 def _freed_at(one: Any, own: set[int], level: int) -> Any:
-    """Detach one result as _freed does, and its tangents at all levels up to `level`."""
+    """Detach a tensor under the condition of `_freed`, and also its tangents up to `level`."""
     if level < 0:
         return one if _leads_out(one, own) else one.detach()
     primal, tangent = unpack_dual(one, level=level)

@@ -30,8 +30,8 @@ def flatten(tree: Any) -> tuple[list[Any], Build]:
 
 
 def require_tensors(tree: Any, kind: type[Exception], expected: str) -> None:
-    """Raise an error if a tree holds something other than tensors. Such values belong in arguments
-    outside of argnums, or in the function's closure.
+    """Raise an error if a tree holds something other than tensors. Other values can be passed in
+    arguments that argnums does not select, or in the function's closure.
     """
     for leaf in tree_leaves(tree):
         if not isinstance(leaf, Tensor):
@@ -64,7 +64,7 @@ def split_aux(value: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 
 
 def unit_tensors(like: Any) -> Any:
-    """Return stacked tensors, one per element of `like`: 1 at this element and 0 elsewhere."""
+    """Return a stack of one tensor per element of `like`: 1 at that element, and 0 elsewhere."""
     n = like.numel()
     found: Any = eye(n, dtype=like.dtype, device=like.device)
     return found.reshape(n, *like.shape)

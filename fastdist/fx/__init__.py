@@ -1,7 +1,7 @@
 """Symbolic tracing: a module or function runs once on proxies, and its calls become a graph.
 
-`symbolic_trace(model)` returns a GraphModule. Passes read and change its `graph`, and its `code`
-is Python text. Control flow that depends on the values of an input cannot be traced.
+`symbolic_trace(model)` returns a GraphModule. Its `graph` can be read and changed, and its `code`
+is the graph as Python text. Control flow that depends on the values of an input cannot be traced.
 `fastdist.trace(fn)(x)` records the ops of one run on real tensors instead.
 
 node.py                   one step of a graph, and trees of arguments
@@ -9,7 +9,7 @@ graph.py, code.py         the list of steps, and its Python text
 names.py                  the names of functions in code
 proxy.py                  values that record the operations on them
 tracer.py                 the run of a program on proxies
-_symbolic_trace.py        symbolic_trace, and PyTorch's path of the names of tracer.py
+_symbolic_trace.py        symbolic_trace; the names of tracer.py under PyTorch's module path
 graph_module.py           a module whose forward is a graph
 interpreter.py            runs a graph step by step, or transforms it into another one
 passes/shape_prop.py      the shapes and dtypes of all steps

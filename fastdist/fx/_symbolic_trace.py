@@ -1,4 +1,4 @@
-"""symbolic_trace: makes a graph from one run of a module or function, with tracer.py."""
+"""symbolic_trace: makes a graph from one run of a module or function, by the Tracer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .graph_module import GraphModule
 from .proxy import Proxy
 from .tracer import PH, Tracer, _autowrap_check, _patch_wrapped_functions, _Patcher, wrap
 
-# Packages that write their own tracers import these names from here.
+# Packages with their own tracers import these names from this module.
 __all__ = [
     "PH",
     "FunctionType",
@@ -36,7 +36,7 @@ _orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
 def symbolic_trace(
     root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
 ) -> GraphModule:
-    """Return a module or function as a GraphModule, made by one run on Proxies.
+    """Run a module or function once on Proxies, and return the GraphModule of the recorded calls.
 
     Control flow that depends on the values of an input raises TraceError.
 

@@ -51,7 +51,7 @@ class Namespace:
         self._next_number: dict[str, int] = {}
 
     def create_name(self, candidate: str, obj: Any) -> str:
-        """Return a free name like candidate, with a number appended if necessary."""
+        """Return `candidate` as a valid name; a number is appended if the name is in use."""
         name = _ILLEGAL.sub("_", candidate) or "_unnamed"
         if name[0].isdigit():
             name = f"_{name}"
@@ -126,7 +126,8 @@ class Writer:
             if name in _UNARY and len(args) == 1:
                 return f"{_UNARY[name]}{self._operand(args[0])}"
             if name in _INPLACE and len(args) == 2:
-                # Python rebinds the target of `+=`, so the operand keeps its name for later steps.
+                # `+=` rebinds its target, so the target is a new name for the operand. Later steps
+                # can still read the operand under its own name.
                 first = self.text(args[0])
                 return f"{first}; {node.name} {_INPLACE[name]} {self.text(args[1])}"
             if name == "getitem" and len(args) == 2:
@@ -199,7 +200,7 @@ class Writer:
 
 
 def last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """Map each Node to the Nodes that it is the last to read: their results are freed after it."""
+    """Map each Node to those of its inputs that no later Node reads, so that they can be freed."""
     seen: set[Node] = set()
     found: dict[Node, list[Node]] = {}
     for node in reversed(nodes):
@@ -211,7 +212,7 @@ def last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
 
 
 def _path(owner: str, path: str) -> str:
-    """Return an attribute access as text; getattr is used for parts that are not identifiers."""
+    """Return code that reads `path` of `owner`, by getattr for parts that are not identifiers."""
     if not owner.isidentifier() and "." not in owner:
         owner = f"({owner})"
     for part in path.split("."):

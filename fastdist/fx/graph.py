@@ -1,4 +1,4 @@
-"""Graph: a function as a list of steps, which passes can change and which is written as Python."""
+"""Graph: a function as a list of steps, which can be changed and written as Python code."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Graph:
 
     Args:
         owning_module: The GraphModule whose `forward` this is, or None.
-        tracer_cls: The class of the Tracer that made it.
-        tracer_extras: More arguments for that class.
+        tracer_cls: The class of the Tracer that made the graph.
+        tracer_extras: More arguments for the constructor of tracer_cls.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Graph:
         return next(node for node in walk(self._root, backward=True) if node.op == "output")
 
     def find_nodes(self, *, op: str, target: Target = None, sort: bool = True) -> Iterable[Node]:
-        """Return the steps with an op; for calls, only steps with the given target."""
+        """Return the steps with the given `op`, and with the given `target` if it is not None."""
         chosen = [node for node in self.nodes if node.op == op]
         if target is None:
             return chosen
@@ -157,7 +157,7 @@ class Graph:
     def node_copy(
         self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x
     ) -> Node:
-        """Add a copy of another graph's step; arg_transform(node) maps each Node that it reads."""
+        """Add a copy of another graph's step, which reads arg_transform(n) instead of a Node n."""
         args = map_arg(node.args, arg_transform)
         kwargs = map_arg(node.kwargs, arg_transform)
         made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
@@ -171,8 +171,8 @@ class Graph:
 
         Args:
             g: The other graph.
-            val_map: Maps Nodes of g to Nodes of this graph. Steps in it are not copied; the copies
-                of other steps are added to it.
+            val_map: Maps Nodes of g to Nodes of this graph. A Node that is a key of val_map is not
+                copied. Each other Node is copied, and added to val_map with its copy.
             return_output_node: Whether to return the other graph's step "output" too.
         """
         for node in g.nodes:
@@ -193,8 +193,8 @@ class Graph:
         return made
 
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
-        """Set the insert point before a step (None: before the first), permanently or in this
-        block.
+        """Set the insert point before a step, or before the first one for None. In a `with`
+        statement the insert point is restored at the end of the block.
         """
         if n is None:
             return self.inserting_after(self._root)
@@ -202,7 +202,9 @@ class Graph:
         return _InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
-        """Set the insert point after a step (None: at the end), permanently or in this block."""
+        """Set the insert point after a step, or at the end for None. In a `with` statement the
+        insert point is restored at the end of the block.
+        """
         if n is None:
             return self.inserting_before(self._root)
         self._require_own(n)
@@ -232,7 +234,7 @@ class Graph:
         to_erase._erased = True
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Remove steps without users and side effects; return whether any were removed."""
+        """Remove steps without users and without side effects; return whether one was removed."""
         is_impure = is_impure_node or (
             lambda node: node.is_impure() or self._is_called_impure(node)
         )
@@ -249,8 +251,8 @@ class Graph:
         return bool(getattr(self._owning_module.get_submodule(node.target), "_is_impure", False))
 
     def lint(self) -> None:
-        """Check that each step reads only earlier steps of this graph, and that names and paths
-        exist.
+        """Check that each step reads only earlier steps of this graph, that no name occurs twice,
+        and that the paths of attributes and submodules exist.
 
         Raises  RuntimeError if the graph is invalid
         """
@@ -299,8 +301,8 @@ class Graph:
     def on_generate_code(
         self, make_transformer: Callable[[Any], Callable[[list[str]], list[str]]]
     ) -> Iterator[None]:
-        """Change the generated lines of the function in this block. make_transformer gets the
-        former transformer (or None), and returns a function from lines to lines.
+        """Change the lines of functions that are generated in this `with` block. make_transformer
+        gets the former transformer (or None), and returns a function from lines to lines.
         """
         before = self._codegen._body_transformer
         self._codegen._body_transformer = make_transformer(before)
@@ -333,8 +335,8 @@ class Graph:
 
     @staticmethod
     def _target_to_str(target: Target) -> str:
-        """Return a name for the result of a step: relu_ for the method relu, layer1_0 for the path
-        layer1.0.
+        """Return a name for the result of a step: relu_ for the method `relu_`, layer1_0 for the
+        submodule `layer1.0`.
         """
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
         name = name.lstrip("*") if isinstance(target, str) else name
@@ -344,8 +346,8 @@ class Graph:
 
 
 class _InsertPoint:
-    """Sets the insert point of a graph; as a context manager it restores the former one
-    at its end.
+    """Sets the insert point of a graph. As a context manager, an object of this class restores the
+    former insert point at the end of the block.
     """
 
     def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:

@@ -19,19 +19,19 @@ from .tracer import Tracer
 
 __all__ = ["GraphModule"]
 
-# The key in `meta` for attributes that copies of the module get too.
+# The key in `meta` of the attributes that a copy of the module keeps.
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 
 _numbers = itertools.count(1)
 
 
 class GraphModule(Module):
-    """A Module whose `forward` is generated from a Graph. `code` is its text. After a change of
-    `graph`, `recompile()` generates `forward` again.
+    """A Module whose `forward` is generated from a Graph. `code` is the text of `forward`. After a
+    change of `graph`, call `recompile()` to generate `forward` again.
 
     Args:
-        root: The module whose submodules, parameters and buffers the graph uses; or a dict of
-            them by path.
+        root: The module whose submodules, parameters and buffers the graph uses; or a dict that
+            maps their paths to them.
         graph: The graph; it is copied if another GraphModule owns it.
         class_name: The name of the class.
     """
@@ -93,7 +93,9 @@ class GraphModule(Module):
         return written
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Add a module at a path, and containers above it; return whether that was possible."""
+        """Add a module at a path, and the missing modules above it. Return False if an attribute
+        above it is not a module, otherwise True.
+        """
         *above, last = target.split(".")
         module: Any = self
         for part in above:
@@ -108,7 +110,7 @@ class GraphModule(Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Remove the module at a path; return whether there was one."""
+        """Remove the module at a path; return whether the path led to a module."""
         path, _, last = target.rpartition(".")
         try:
             module = self.get_submodule(path)
@@ -120,7 +122,7 @@ class GraphModule(Module):
         return True
 
     def delete_all_unused_submodules(self) -> None:
-        """Remove submodules that no step uses, and that contain or belong to no used module."""
+        """Remove each submodule, unless a step uses it, a module in it, or a module around it."""
         used: set[str] = set()
         for node in self.graph.nodes:
             if node.op not in ("call_module", "get_attr"):
@@ -172,13 +174,15 @@ _own_classes: WeakSet[type] = WeakSet()
 
 
 def _state_of(module: GraphModule) -> dict[str, Any]:
-    """Return the attributes of a GraphModule without its graph, which references the module."""
+    """Return the attributes of a GraphModule, except for the graph, which refers to the module, and
+    the code.
+    """
     return {key: one for key, one in module.__dict__.items() if key not in ("_graph", "_code")}
 
 
 def _function_of(written: PythonCode) -> Any:
-    """Compile a text to a function; tracebacks can show its lines."""
-    # Tracebacks hide files named "<fastdist ...>", but show these lines like the program's own.
+    """Compile generated text to a function. Tracebacks can show the lines of the text."""
+    # The file name does not start with "<fastdist", because tracebacks hide files of such names.
     name = f"<graph {next(_numbers)}>"
     names = dict(written.globals)
     exec(compile(written.src, name, "exec"), names)
@@ -190,7 +194,7 @@ def _function_of(written: PythonCode) -> Any:
 
 
 class _CodeOnlyModule(Module):
-    """A module with the given attributes, from which a GraphModule is copied or restored."""
+    """A module with the given attributes, which is traced to restore a pickled GraphModule."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         super().__init__()
@@ -220,12 +224,12 @@ def _restored(base: Any, name: str, state: dict[str, Any], code: str, tracer_cls
 
 
 def _copy_attr(source: Any, target: Any, path: str) -> None:
-    """Set the attribute at a path of `target` to the one of `source`, so that both share it."""
+    """Set the attribute of `target` at a path to the same object as in `source`."""
     *above, last = path.split(".")
     for part in above:
         found = getattr(source, part)
         if found is getattr(target, part, None):
-            return  # the whole module is shared already
+            return  # `source` and `target` already share this module
         if not hasattr(target, part):
             setattr(target, part, Module())
         source, target = found, getattr(target, part)

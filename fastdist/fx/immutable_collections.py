@@ -1,4 +1,4 @@
-"""Immutable lists and dicts for a Node's arguments, which change only through the Node."""
+"""Immutable lists and dicts for a Node's arguments: only assignment to the Node changes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a graph step by step; subclasses change the action of a step."""
+"""Runs a graph step by step; subclasses can change how a step runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = ["Interpreter", "Transformer"]
 
 
 class Interpreter:
-    """Runs a graph step by step. Subclasses override run_node, or the method of one `op`.
+    """Runs a graph step by step. Subclasses override `run_node`, or the method that is named like
+    an `op`.
 
     Args:
         module: The GraphModule, or the module whose attributes `graph` uses.
@@ -50,7 +51,7 @@ class Interpreter:
 
         Args:
             *args: The inputs, in the order of the placeholders.
-            initial_env: Values of Nodes; these are not computed again.
+            initial_env: Maps Nodes to known values. These Nodes are not run.
             enable_io_processing: Whether to call the graph's process_inputs and process_outputs.
         """
         self.env = {} if initial_env is None else initial_env
@@ -73,7 +74,7 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list[Any]) -> Any:
-        """Return the result for the inputs in a list; the list is emptied."""
+        """Return the result for the inputs in a list, which is emptied first."""
         given = list(args_list)
         args_list.clear()
         return self.run(*given, enable_io_processing=False)
@@ -84,9 +85,9 @@ class Interpreter:
         return getattr(self, n.op)(n.target, args, kwargs)
 
     def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the next input, or its default value.
+        """Return the next input, or the placeholder's default value after the last input.
 
-        Raises  RuntimeError if there is neither
+        Raises  RuntimeError if there is neither an input nor a default value
         """
         if target.startswith("*"):
             return list(self.args_iter)
@@ -155,7 +156,8 @@ class Interpreter:
 
 
 class Transformer(Interpreter):
-    """Transforms a GraphModule into a new graph, which contains the values that the methods return.
+    """Transforms a GraphModule into a new graph. Subclasses override the method of an `op` to add
+    other steps to the new graph.
 
     Args:
         module: The GraphModule; it is not changed.

@@ -22,7 +22,7 @@ _side_effects: set[Any] = set()
 
 
 def has_side_effect(fn: Any) -> Any:
-    """Mark a function as having side effects: unused calls of it are not removed. Return it."""
+    """Mark a function as having side effects: its calls are never removed. Return the function."""
     _side_effects.add(fn)
     return fn
 
@@ -98,7 +98,7 @@ class Node:
 
     @property
     def args(self) -> tuple[Argument, ...]:
-        """The positional arguments. Setting them updates the users of the Nodes in them."""
+        """The positional arguments. Setting `args` updates `users` of each Node among them."""
         return self._args
 
     @args.setter
@@ -107,7 +107,7 @@ class Node:
 
     @property
     def kwargs(self) -> dict[str, Argument]:
-        """The named arguments. Setting them updates the users of the Nodes in them."""
+        """The named arguments. Setting `kwargs` updates `users` of each Node among them."""
         return self._kwargs
 
     @kwargs.setter
@@ -179,7 +179,7 @@ class Node:
 
         Args:
             replace_with: The Node to use instead.
-            delete_user_cb: A predicate that chooses the users to change.
+            delete_user_cb: Returns whether to change a given user.
             propagate_meta: Whether to copy this Node's meta to replace_with, whose meta must be
                 empty.
         """
@@ -270,7 +270,7 @@ def _formatted(given: Any) -> str:
 
 
 def walk(root: Node, *, backward: bool = False) -> Iterator[Node]:
-    """Yield the Nodes of a graph in order; the current Node may be erased."""
+    """Yield the Nodes of a graph in order. The caller may erase a Node after it is yielded."""
     node = root._prev if backward else root._next
     while node is not root:
         if not node._erased:

@@ -112,7 +112,8 @@ class TracerBase:
         raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """Return as many items as the calling line unpacks.
+        """Return an iterator for an assignment such as `a, b = obj`, which determines the number of
+        items.
 
         Raises  TraceError in any other place, because the number of items is not known
         """
@@ -129,7 +130,7 @@ class TracerBase:
         return iter([item[place] for place in range(count)])
 
     def keys(self, obj: Proxy) -> Any:
-        """Return the keys of a Proxy that is unpacked as **value: the attribute `keys`, called."""
+        """Add a call of obj.keys(), which Python needs for `**obj`, and return its Proxy."""
         return Attribute(obj, "keys")()
 
 
@@ -154,7 +155,7 @@ def _count_of_unpacked() -> int | None:
 
 
 class GraphAppendingTracer(TracerBase):
-    """Adds the steps of the Proxies that a pass creates to a graph.
+    """Adds steps to an existing graph, for Proxies that are created without a Tracer.
 
     Args:
         graph: The graph.
@@ -169,7 +170,8 @@ class GraphAppendingTracer(TracerBase):
 class Proxy:
     """A stand-in for the value of a step. Operators, methods and tensor functions on it add steps.
 
-    Raises  TraceError for `if`, len() and loops, which need its concrete value
+    Raises  TraceError for `if`, loops, `in` and int(), and RuntimeError for len(): these need the
+            concrete value
     """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
@@ -207,7 +209,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Any:
-        """Return the keys of a Proxy that is unpacked as **value."""
+        """Return the keys for the unpacking of a Proxy as `**proxy`."""
         return self.tracer.keys(self)
 
     def __len__(self) -> NoReturn:
@@ -244,8 +246,8 @@ class Proxy:
             )
         (tracer,) = tracers
         name = orig_method.__name__
-        # A method that is also a function, such as relu, was called as a function here: methods of
-        # a Proxy go through Attribute.
+        # `relu`, for example, is both a function and a method. The program called the function,
+        # because a method call on a Proxy is recorded by Attribute instead.
         is_function = getattr(root_module(), name, None) is orig_method
         overrides = importlib.import_module("fastdist.overrides")
         if not is_function and overrides.is_tensor_method_or_property(orig_method):
@@ -256,8 +258,8 @@ class Proxy:
 
 
 class Attribute(Proxy):
-    """An attribute of a Proxy. Calling it adds a call_method step; other uses add a
-    getattr step.
+    """An attribute of a Proxy. Calling the attribute adds a `call_method` step. Any other use adds
+    a step that calls getattr.
     """
 
     def __init__(self, root: Proxy, attr: str) -> None:

@@ -24,7 +24,7 @@ from .proxy import ParameterProxy, Proxy, TracerBase
 
 __all__ = ["PH", "Tracer", "wrap"]
 
-# Functions that `wrap` marked as one step: (the module's globals, the function's name).
+# Functions that `wrap` marked. (id of the module's globals, name) -> (the globals, name).
 _wrapped: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}
 # A placeholder in concrete_args: the argument remains an input of the graph.
 PH: Any = type("PHBase", (), {"__repr__": lambda self: "PH"})()
@@ -32,11 +32,11 @@ _VAR_FLAGS = {inspect.CO_VARARGS: "*", inspect.CO_VARKEYWORDS: "**"}
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Mark a function of the calling module, given itself or by name, so that its calls are one
-    step.
+    """Mark a function of the calling module, so that each call of the function becomes one step.
 
-    Return the function. Raise RuntimeError for an argument that is neither callable nor a str, and
-    NotImplementedError for a call that is not at the top level of the module.
+    Return the argument, which is the function or its name. Raise RuntimeError for an argument that
+    is neither callable nor a str, and NotImplementedError if `wrap` is not called at the top level
+    of the module.
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError(
@@ -51,7 +51,7 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 class _Patcher:
-    """Replaces attributes and globals, and restores them at the end of the block."""
+    """Replaces attributes and globals, and restores them at the end of the `with` block."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
@@ -85,12 +85,12 @@ class _Patcher:
 
 
 class Tracer(TracerBase):
-    """Makes the graph of a module; subclasses choose which modules are one step.
+    """Makes the graph of a module. Subclasses choose the modules whose calls become one step.
 
     Args:
-        autowrap_modules: Modules such as `math`, whose functions become steps when called with
-            Proxies.
-        autowrap_functions: More such functions.
+        autowrap_modules: Modules such as `math`. Calls of their functions with Proxies become
+            steps.
+        autowrap_functions: Other functions whose calls with Proxies become steps.
         param_shapes_constant: Whether the program may read the shapes of parameters during tracing.
     """
 
@@ -118,16 +118,16 @@ class Tracer(TracerBase):
     # ---- Methods that subclasses may override ---------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Return whether calls of a module are one step: True for modules of nn except
-        Sequential.
+        """Return whether a call of module m becomes one step: True for the classes of `nn`, except
+        for Sequential.
         """
         own = m.__module__.startswith(("fastdist.nn", "torch.nn"))
         return own and not isinstance(m, Sequential)
 
     def path_of_module(self, mod: Module) -> str:
-        """Return the path of a module below the traced module.
+        """Return the path of a submodule in the traced module.
 
-        Raises  NameError for a module that is not below it
+        Raises  NameError if `mod` is not part of the traced module
         """
         if self.submodule_paths is not None:
             path = self.submodule_paths.get(mod)
@@ -162,15 +162,15 @@ class Tracer(TracerBase):
         if name is None:
             return attr_val
         if name not in parameter_proxy_cache:
-            make: dict[str, Any] = {}  # not passed unless needed: some overrides lack it
+            make: dict[str, Any] = {}  # may stay empty: some overrides have no such parameter
             if self.param_shapes_constant:
                 make["proxy_factory_fn"] = functools.partial(_parameter_proxy, self, name, attr_val)
             parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, **make)
         return parameter_proxy_cache[name]
 
     def create_arg(self, a: Any) -> Argument:
-        """Convert a value to an argument. Parameters, buffers and modules become paths; other
-        tensors become new attributes of the module.
+        """Convert a value to an argument. Parameters, buffers and modules become `get_attr` steps.
+        Other tensors are first stored as new attributes of the traced module.
         """
         if isinstance(a, Parameter):
             for name, one in self.root.named_parameters():
@@ -238,8 +238,8 @@ class Tracer(TracerBase):
     def create_args_for_root(
         self, root_fn: Any, is_module: bool, concrete_args: Any = None
     ) -> tuple[Any, list[Any]]:
-        """Return the function to run and its arguments: Proxies for inputs, and the
-        fixed values.
+        """Return the function to run and its arguments: the fixed values, and Proxies for all other
+        parameters.
         """
         function = inspect.unwrap(root_fn)
         if not isinstance(function, FunctionType):
@@ -320,8 +320,8 @@ def _parameter_proxy(tracer: Tracer, name: str, param: Tensor, node: Node) -> Pa
 
 
 def _as_step(original: Any) -> Any:
-    """Wrap a function: it adds one step if an argument is a Proxy, and otherwise calls the
-    original.
+    """Return a function that adds a step which calls `original` if an argument is a Proxy, and
+    otherwise calls `original`.
     """
 
     @functools.wraps(original)

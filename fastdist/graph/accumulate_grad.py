@@ -28,20 +28,20 @@ from .node import Node, RemovableHandle
 # Held while a tensor becomes a leaf that requires grad. Reentrant, because finalizers may take it.
 _leaves_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_leaves_lock")
-_LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it arrives
+_LAST = 1 << 62  # above `seq` of all Nodes, so a pass adds a leaf's gradient when it arrives
 
 
-# Leaf -> hook(context). A distributed pass calls it after it has accumulated the leaf's gradient in
-# its context instead of `.grad`.
+# Leaf -> hook(context). A distributed pass accumulates the leaf's gradient in its context instead
+# of in `.grad`, and then calls the hook.
 context_hooks: WeakKeyDictionary[AccumulateGrad, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 class AccumulateGrad(Node):
     """Accumulates gradients into the `.grad` of one leaf.
 
-    Holds `.grad`, the hooks, and the leaf's array, layout, storage and class, but the Tensor itself
-    only weakly. Hooks and `.grad` must outlive a Tensor that the user dropped, and a cycle leaf ->
-    edge -> leaf would leave every leaf to the garbage collector.
+    Refers to `.grad`, the hooks, and the leaf's array, layout, storage and class, because these
+    must outlive a Tensor that the user dropped. It refers to the Tensor itself only weakly: with a
+    cycle leaf -> edge -> leaf, only the garbage collector could free a leaf.
 
     Thread  any; `lock` guards `grad`
     """
@@ -92,9 +92,8 @@ class AccumulateGrad(Node):
         leaf._edge = self
 
     def accumulate(self, g: Any, fresh: bool, stream: Any = None) -> None:
-        """Add a raw array to `.grad`; a fresh array may be kept without a copy.
-
-        stream is the current stream of the leaf's device, None on the CPU
+        """Add a raw array to `.grad`. If it is `fresh`, no other code uses it, and `.grad` may keep
+        it without a copy. `stream` is the current stream of the leaf's device, or None on the CPU.
         """
         with self.lock:
             if stream is not None:
@@ -130,8 +129,8 @@ class AccumulateGrad(Node):
             self._run_post_accumulate()
 
     def _kept(self, g: Any) -> tuple[Any, Layout]:
-        """Return a copy of a raw array, and its layout: as in PyTorch, the leaf's layout if the
-        leaf has no gaps in memory, otherwise C order.
+        """Return a copy of a raw array, and the copy's layout. As in PyTorch, it is the layout of
+        the leaf if the leaf has no gaps in memory, otherwise C order.
         """
         layout = self.output_layout
         backend = backend_of(layout.device.type)
@@ -143,22 +142,22 @@ class AccumulateGrad(Node):
         if order is not None:
             return kept.transpose(undone(order)), layout
         if layout.contiguous:
-            return kept, layout  # saves a look-up of 0.4 us
+            return kept, layout  # without Layout.of, which takes 0.4 us
         return kept, Layout.of(layout.dtype, layout.device, layout.shape)
 
     def accumulate_recorded(self, g: Tensor, stream: Any = None) -> None:
-        """Add a gradient that is recorded itself (create_graph); the sum is a new tensor."""
+        """Add a gradient that has a graph (create_graph). The sum is a new tensor with a graph."""
         with self.lock:
             if stream is not None:
                 self._follow(stream)
-            # Copy g: it may be the gradient of another leaf as well, and later sums change `.grad`
-            # in place.
+            # Copy g: another leaf may have the same gradient g, and later sums change `.grad` in
+            # place.
             self.grad = _copy(g) if self.grad is None else _add(self.grad, g)
         if self.post_accumulate:
             self._run_post_accumulate()
 
     def _follow(self, stream: Any) -> None:
-        # The lock is held, because a pass on another stream may add to the same leaf.
+        # The caller holds the lock, because a pass on another stream may add to the same leaf.
         follow(stream, getattr(self, "stream", None), () if self.grad is None else (self.grad,))
         self.stream = stream
 
@@ -179,7 +178,8 @@ class AccumulateGrad(Node):
 def is_dense(g: Any, layout: Layout) -> bool:
     """Return whether a raw array and `layout` are in C order, and the array may be written to."""
     if g.__class__ is np.ndarray:
-        # An expanded single number may count as C order, but it must not be written to.
+        # NumPy may report C order for one number that was expanded, but that array must not be
+        # written to.
         return bool(layout.contiguous and g.flags.c_contiguous and g.flags.writeable)
     return layout.contiguous and layout_near(g, layout) is layout
 
@@ -189,10 +189,11 @@ _ORDER = "the order of the axes in memory"
 
 @silent  # type: ignore[untyped-decorator]
 def _add_across(layout: Layout, total: np.ndarray[Any, Any], g: np.ndarray[Any, Any]) -> None:
-    """Add g to total, whose layout is not C order: g is first copied to total's order of the axes.
+    """Add g to total, which is not in C order. First copy g into the order of total's axes.
 
-    Note    NumPy adds arrays of different orders one number at a time. Times in us, without and
-            with the copy: 8x8 float32 0.9 and 0.4, 256x256x3x3 430 and 190 (AMD EPYC, Zen 4)
+    Note    without the copy, NumPy would add arrays of different orders one number at a time. Times
+            in us without and with the copy: 8x8 float32 0.9 and 0.4, 256x256x3x3 430 and 190 (AMD
+            EPYC, Zen 4)
     """
     if total.itemsize <= 2:
         add_into(total, g)
@@ -218,14 +219,14 @@ def _copy(g: Tensor) -> Tensor:
 
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
-    """Return the leaf's AccumulateGrad: its present one, the one kept by `freeze`, or a new one."""
+    """Return the leaf's AccumulateGrad: the current one, the one kept by `freeze`, or a new one."""
     edge = tensor._edge
     if edge is not None:
         if not edge.is_accumulate:
             raise RuntimeError(f"{edge.name()} made this tensor; only a leaf has an AccumulateGrad")
         return edge  # type: ignore[no-any-return]
     made = AccumulateGrad(tensor)
-    # Another thread may request it at the same time: both must get the same object.
+    # Two threads that request it at the same time must get the same object.
     with _leaves_lock:
         if tensor._edge is not None:
             return tensor._edge  # type: ignore[no-any-return]

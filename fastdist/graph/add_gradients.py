@@ -18,8 +18,8 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     """Return the sum of two gradients.
 
     If grad mode is on or a special mode is active, the sum is `have + new`, which is recorded and
-    carries tangents. Otherwise it is computed in place if `mine`, which means that the pass itself
-    allocated `have`, and into a copy if not.
+    carries tangents. Otherwise `new` is added to `have` in place if `mine`, and to a copy of `have`
+    if not. `mine` means that the pass itself allocated `have`.
     """
     if tls.grad or modes.special:
         return have + new
@@ -31,10 +31,11 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
 
 
 def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
-    """Return the sum of two gradients of which at least one is sparse; sparse if both are.
+    """Return the sum of two gradients, one or both of which are sparse. The sum is sparse if both
+    are.
 
-    Note    with in_place=True, `have` is changed if it can hold the sum. Sparse entries are never
-            overwritten, so sharing them is safe
+    Note    with in_place=True, the sum is stored in `have`, except if `have` is sparse and `new` is
+            dense. Two sparse tensors may share entries, because entries are never overwritten
     """
     if not have._layout.is_sparse:
         with no_grad():
@@ -63,7 +64,7 @@ def copy_gradient(grad: Tensor) -> Tensor:
 
 
 def first_gradient(root: Tensor) -> Tensor:
-    """Return ones like root, which is a scalar: the first gradient of a pass.
+    """Return the first gradient of a pass: ones, in the layout of root, which has one element.
 
     Raises  GraphError if `root.data` was replaced by data that does not fit the op that made root
     """
@@ -94,7 +95,8 @@ def _layout_of_gradient(root: Tensor) -> Layout:
             f"invalid gradient at index 0 - expected device {made.device} but got "
             f"{layout.device}: {_SET_MEANWHILE}"
         )
-    # The gradient of a scalar can only lose dimensions of size 1.
+    # The root has one element. So the op's output must have one element too, and no more dimensions
+    # than the root.
     if made.numel != 1 or len(made.shape) > len(layout.shape):
         raise GraphError(
             f"invalid gradient at index 0 - got {list(layout.shape)} but expected shape compatible "

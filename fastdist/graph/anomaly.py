@@ -1,4 +1,4 @@
-"""Anomaly mode: shows the forward call of a Node that failed, or that returned NaN."""
+"""Anomaly mode: shows the forward call that recorded a Node which failed or returned NaN."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEY = "fastdist.forward_traceback"
 
 
 class _Anomaly:
-    """The state of the mode, which is process-wide, as in PyTorch."""
+    """The state of anomaly mode. As in PyTorch, it is the same for all threads of a process."""
 
     __slots__ = ("check_nan", "enabled")
 
@@ -36,7 +36,7 @@ anomaly = _Anomaly()
 
 
 class _Noting(Interpreter):
-    """An interpreter that sends ops down the general path, where the call of each Node is noted."""
+    """An interpreter that makes ops take the general path, which notes the call of each Node."""
 
     order = 6
 
@@ -48,8 +48,8 @@ renew_in_children(sys.modules[__name__], "_switch_lock")
 
 
 def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
-    """Switch the mode. While it is on, ops take the general path, where each Node's call is
-    noted.
+    """Switch anomaly mode on or off. While it is on, ops take the general path, which stores the
+    traceback of each Node's call.
     """
     with _switch_lock:
         if enabled is not anomaly.enabled:
@@ -62,7 +62,7 @@ def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
 
 
 def note_forward(node: Node) -> None:
-    """Store the traceback of the call that records node, if the mode is on."""
+    """Store the traceback of the call that records `node`, if anomaly mode is on."""
     if anomaly.enabled:
         node.metadata[_KEY] = "".join(traceback.format_stack()[:-1])
 
@@ -80,9 +80,9 @@ def warn_of(node: Node) -> None:
 
 
 def require_no_nan(node: Node, results: Sequence[Any]) -> None:
-    """Raise an error if a gradient that node returned contains NaN.
+    """Check the gradients that `node` returned.
 
-    Raises  GraphError, which names the Node and its output
+    Raises  GraphError for a gradient with NaN; it names the Node and the gradient's index
     """
     for i, g in enumerate(results):
         if isinstance(g, Tensor) and g._layout.dtype.may_have_gradient:

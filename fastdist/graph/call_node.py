@@ -2,17 +2,18 @@
 
 # Note [One Node class for a name]
 # Users distinguish Nodes by their class, `type(y.grad_fn)`; PyTorch has one class for each name.
-# Here Nodes of several kinds have the same name: tanhshrink ends in a subtraction in PyTorch and is
-# one op here, an einsum is named after its last step, and an in-place result is named after the op
-# that computed it. A Node's kind is the class that created it, which defines what is saved and how
-# gradients pass. When a user first accesses the Node, its class changes to the one class of its
-# name; the Node keeps its kind and behaves as the kind defines. Nodes that users never inspect
-# (most of them) cost nothing extra.
+# Here Nodes of several classes have the same name. For example, tanhshrink is one op here, but its
+# Node has the name of a subtraction, because PyTorch computes tanhshrink with a subtraction as the
+# last step. An einsum is named after its last step, and an in-place result is named after the op
+# that computed it. A Node's kind is the class with which the Node was created. The kind defines
+# which values are saved and how gradients are computed. When a user first accesses the Node, its
+# `__class__` changes to the one class of its name; the Node keeps its kind in an attribute and
+# behaves as the kind defines. Nodes that users never inspect (most of them) cost nothing extra.
 #
-# Python can change an object's class if both classes have the same memory layout, so all Nodes of
-# calls save into the same slots. A kind lists its names for these slots in `saved_names`, and sets
-# them before the Node is visible to users. A user may access a Node while it runs, so all
-# attributes of a kind are readable after the change of class as well.
+# Python can change an object's class only if both classes have the same memory layout, so all Nodes
+# of calls save into the same slots. A kind lists its names for these slots in `saved_names`, and
+# fills the slots before the Node is visible to users. A user may access a Node while it runs, so
+# all attributes of a kind are readable after the change of class as well.
 
 from __future__ import annotations
 
@@ -22,12 +23,13 @@ from typing import Any, ClassVar, Final
 
 from .node import Node
 
-# As many slots as the widest op saves. For a Node that uses none of them, they cost 9 ns of the
-# 2100 that x.sum() takes (AMD EPYC, Zen 4).
+# The number of slots is the largest number of values that an op saves. A Node that uses none of the
+# slots pays 9 ns for them, of the 2100 ns that x.sum() takes (AMD EPYC, Zen 4).
 PLACES: Final = tuple([f"place_{i}" for i in range(12)])
 
 
-# Ops whose in-place form has another gradient formula, and so another Node name, in PyTorch.
+# Out-of-place -> in-place names of Nodes, for ops whose in-place form has another gradient formula,
+# and so another Node name, in PyTorch.
 _IN_PLACE: Final = {
     f"{word}Backward{formula}": f"{word}Backward{in_place}"
     for word, formula, in_place in (
@@ -44,7 +46,7 @@ class CallNode(Node):
     __slots__ = ("in_place", "kind", "route", *PLACES)
     saved_names: ClassVar[tuple[str, ...]] = ()
     is_shown: ClassVar[bool] = False
-    in_place: bool  # only set, to True, if a result was computed and then copied in place
+    in_place: bool  # True if a result was computed and then copied to its target; else not set
     kind: type[CallNode]  # only set after users have seen the Node
     route: Any  # only for Nodes of ops, see dispatch/node_writer.py
 
@@ -75,7 +77,7 @@ class CallNode(Node):
 
 
 class ShownNode(CallNode):
-    """Base of the classes that users see: each Node behaves as its kind defines."""
+    """Base of the classes that users see. A Node of such a class behaves as its kind defines."""
 
     __slots__ = ()
     is_shown = True
@@ -89,7 +91,7 @@ class ShownNode(CallNode):
         return self.kind.apply(self, g, keep)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients of the inputs as Tensors, recording how they were made."""
+        """Return the gradients of the inputs as Tensors, and record how they are computed."""
         return self.kind.apply_recorded(self, g, keep)
 
     def release(self) -> None:
@@ -104,7 +106,7 @@ class ShownNode(CallNode):
 
 
 def _by_kind(name: str, node: ShownNode) -> Any:
-    """Return the attribute of a Node that its kind defines under this name."""
+    """Return the attribute `name` of a Node, which the Node's kind defines."""
     found = getattr(node.kind, name)
     return found.__get__(node) if hasattr(found, "__get__") else found
 

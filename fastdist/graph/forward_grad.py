@@ -16,25 +16,26 @@ from ..system.forked_locks import renew_in_children
 from .modes import count_special
 
 # Locks: _levels_lock, a level's lock and a ForwardGrad's lock are never held together; each guards
-# only a few lines. Tangents are freed outside all of them, because freeing one may free tensors
-# that have tangents themselves.
+# only a few lines. No lock is held when a tangent is freed, because that may also free tensors that
+# have tangents themselves.
 
 # Note [Levels and their order]
 # A level opened in this process has an index, its depth in the stack of levels. A mirror of another
-# worker's level has a global id and is not in the stack. A tensor may have tangents at both. A
-# computation at a level may depend on outer levels but not on inner ones, so levels need an order
-# in which inner levels come later. Depth does not give this order: mirrors have no depth, and
-# depths are reused. The sequence of creation in this process does: a level created while others are
-# open is inside of them, or unrelated to them. A mirror inside another mirror of the same owner
-# must be created after it.
+# worker's level has a global id and is not in the stack. A tensor may have tangents at levels of
+# the stack and at mirrors. A computation at a level may depend on outer levels but not on inner
+# ones, so levels need an order in which inner levels come later. Depth does not give this order:
+# mirrors have no depth, and depths are reused. The sequence of creation in this process gives the
+# order: a level that is created while other levels are open is inside of them, or unrelated to
+# them. If one level of a worker is inside another one, the mirror of the outer level must be
+# created first.
 
 
 class ForwardADLevel:
     """One run of forward mode. It registers its tangents, and removes them when it ends.
 
-    Levels compare by creation, see Note [Levels and their order].
+    `<` compares levels by their creation, see Note [Levels and their order].
 
-    Thread  any; only opening and releasing must follow the user's order
+    Thread  any; but the levels of a process must end in the reverse order of their creation
     Source  PyTorch, torch/csrc/autograd/forward_grad.h
     """
 
@@ -48,8 +49,8 @@ class ForwardADLevel:
         self.global_id = global_id
         self.order = next(_orders)
         self.opener = threading.get_ident()
-        # The remote caller's level in which this one was opened, if any: threads see it as the
-        # outer level.
+        # The level of a remote caller that this level was opened in, or None. Threads see the
+        # caller's level as the outer one.
         self.around = None if idx is None else _thread.adopted
         # Guards the attributes below. Reentrant, because a finalizer may remove tangents.
         self._grads_lock = threading.RLock()
@@ -59,8 +60,8 @@ class ForwardADLevel:
 
     @staticmethod
     def get_next_idx() -> int:
-        """Open a level inside all levels that are open here, and return its index."""
-        # Count before the level can be found: an op that misses the count would drop a tangent.
+        """Open a level inside all levels that are open in this process, and return its index."""
+        # Count first: an op that finds the level but does not see the count would drop a tangent.
         count_special(1)
         with _levels_lock:
             level = ForwardADLevel(len(_stack))
@@ -110,7 +111,7 @@ class ForwardADLevel:
 
     @staticmethod
     def count() -> int:
-        """Return the number of levels that are open here, without mirrors."""
+        """Return the number of levels that are open in this process, without mirrors."""
         return len(_stack)
 
     @staticmethod
@@ -136,7 +137,7 @@ class ForwardADLevel:
 
     @staticmethod
     def release_mirror(global_id: int) -> bool:
-        """End a mirror, in any order; return whether it existed."""
+        """End a mirror, and return whether it existed. Mirrors can end in any order."""
         with _levels_lock:
             level = _by_global_id.get(global_id)
             if level is None or not level.is_mirror:
@@ -147,7 +148,7 @@ class ForwardADLevel:
 
     @staticmethod
     def forget_global_ids() -> None:
-        """Drop the global ids of this process's levels; they get new ones when needed."""
+        """Drop the global ids of this process's levels; a level gets a new id when it needs one."""
         with _levels_lock:
             for level in _stack:
                 if level.global_id is not None:
@@ -158,8 +159,9 @@ class ForwardADLevel:
     def current() -> ForwardADLevel | None:
         """Return the innermost level of the calling thread; None if there is none.
 
-        Note    a thread that serves a remote caller sees the caller's level and the levels that it
-                has opened since; any other thread sees the last level opened in this process
+        Note    for a thread that serves a remote caller, it is the last level that this thread
+                opened inside the caller's level, or else the caller's level. For any other thread,
+                it is the last level opened in this process
         """
         adopted = _thread.adopted
         with _levels_lock:
@@ -177,7 +179,7 @@ class ForwardADLevel:
         return self.idx is None
 
     def get_or_assign_global_id(self, next_id: Callable[[], int]) -> int:
-        """Return the level's id on other workers; next_id makes it at the first call."""
+        """Return the level's id on other workers; the first call gets it from next_id."""
         if self.global_id is None:
             fresh = next_id()
             with _levels_lock:
@@ -239,8 +241,8 @@ class ForwardADLevel:
         with self._grads_lock:
             self._released = True
             over = not self._holders
-        # If a tensor is just being registered, the last _let_go ends the level, so that no tangent
-        # remains.
+        # If another thread is registering a tangent (see `_hold`), its `_let_go` ends the level, so
+        # that no tangent remains.
         if over:
             self._end()
 
@@ -252,7 +254,7 @@ class ForwardADLevel:
             for grad in grads:
                 grad.reset(self, update_level=False)
         finally:
-            # Last, so that ops never miss a level: get_next_idx counts first for the same reason.
+            # Decrement the count last, so that no op finds a level that is not counted.
             count_special(-1)
 
 
@@ -324,8 +326,9 @@ class ForwardGrad:
     def reset(self, level: int | ForwardADLevel, *, update_level: bool = True) -> None:
         """Remove the tangent at `level`.
 
-        Raises  AssertionError if there is no tangent; but no error if the level calls this
-                (update_level=False), because the tensor may have removed the tangent before
+        Raises  AssertionError if there is no tangent. With update_level=False, the level calls this
+                method when it ends. Then there is no error, because the tensor may already have
+                removed the tangent
         """
         if isinstance(level, int):
             level = ForwardADLevel.get_by_idx(level)
@@ -333,7 +336,8 @@ class ForwardGrad:
             level.erase(self)
         with self._content_lock:
             there = level in self._content
-            # Freed after the lock is released: this may free tensors that have tangents themselves.
+            # Keep the tangent until the lock is released. When it is freed, tensors that have
+            # tangents themselves may be freed too.
             tangent = self._content.pop(level, None)
         del tangent
         if update_level and not there:
@@ -349,7 +353,7 @@ class ForwardGrad:
 
 @contextmanager
 def adopt(level: ForwardADLevel | None) -> Iterator[None]:
-    """Make a remote caller's level the current one of this thread; None resets it."""
+    """Make a remote caller's level the current one of this thread in a `with` block, or None."""
     previous, _thread.adopted = _thread.adopted, level
     try:
         yield
@@ -366,7 +370,7 @@ _INVALID: Final = (
     "This index was either not created or is already deleted."
 )
 _orders = itertools.count()
-# Called with the global id of a level after it has ended, for levels that have an id.
+# After a level with a global id has ended, each callback is called with this id.
 end_callbacks: Final[list[Callable[[int], None]]] = []
 _thread = _Thread()
 # Guards _stack and _by_global_id.

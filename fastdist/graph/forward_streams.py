@@ -11,11 +11,12 @@ from ..tensor.tensor import Tensor
 from .node import Node
 
 # Note [Streams of a pass]
-# A Node runs on the stream on which it was recorded. Then its saved values are ready, and memory
-# that it releases is reused only after it has run. Where a gradient passes from one stream to
-# another, the second stream waits for the first. Leaves accumulate on the stream that is current
-# where the pass was started, after the sums that other passes added on their streams. At the end
-# this stream waits for all others, so that the caller of the pass sees its results.
+# A Node runs on the stream on which it was recorded. So its saved values are ready, and memory that
+# it releases is reused only after it has run. Where a gradient passes from one stream to another,
+# the second stream waits for the first. Gradients of leaves are accumulated on the stream that is
+# current in the thread that started the pass. Before that, this stream waits for the streams on
+# which other passes added gradients to the same leaves. At the end of the pass it waits for all
+# other streams of the pass, so that the caller sees the results.
 
 
 def device_of(node: Node) -> Device | None:
@@ -68,8 +69,8 @@ def hand_over(g: Tensor, stream: Any) -> None:
 
 
 def other_streams(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[Any, Any]]:
-    """Return pairs for `after_pass`: a stream of a pass, and another stream on which its
-    Nodes run.
+    """Return pairs for `after_pass`: the stream on which the pass started on a device, and another
+    stream of this device on which Nodes of the pass run.
     """
     pairs: dict[int, tuple[Any, Any]] = {}
     for node in nodes:
@@ -82,6 +83,6 @@ def other_streams(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[
 
 
 def after_pass(pairs: Iterable[tuple[Any, Any]]) -> None:
-    """Make the streams on which a pass started wait for the other streams that it used."""
+    """Make the streams on which a pass started wait for the other streams that the pass used."""
     for own, other in pairs:
         own.follow(other)

@@ -1,4 +1,4 @@
-"""An edge of the graph for users, and the inputs that a pass accepts."""
+"""The class with which users name an edge of the graph, and the inputs that a pass accepts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .node import Edge, Node, node_of, output_number
 class GradientEdge(NamedTuple):
     """One output of a Node: where a tensor's gradient arrives.
 
-    Note    ownership_token exists for compatibility: here a Node keeps the Nodes of its inputs
-            alive
+    Note    `ownership_token` exists for compatibility with PyTorch, and is not needed: `node` keeps
+            the rest of its graph alive
     """
 
     node: Node
@@ -41,8 +41,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def tensor_at(edge: GradientEdge) -> Tensor:
-    """Return the tensor whose gradient arrives at an edge of the graph: the leaf itself, or a
-    tensor without values.
+    """Return a tensor whose gradient arrives at an edge of the graph: the leaf itself, or else a
+    new tensor without values.
     """
     node, number = edge.node, edge.output_nr
     if node.is_accumulate:
@@ -55,10 +55,10 @@ def tensor_at(edge: GradientEdge) -> Tensor:
 
 
 def given_inputs(given: Inputs, function: str) -> tuple[Any, ...]:
-    """Return the inputs given to a function as a tuple. `given` is a Tensor, an edge, a sequence of
-    these, or a dict of them.
+    """Return the argument `inputs` of a function as a tuple. `given` is a Tensor, an edge, a
+    sequence of Tensors and edges, or a dict whose values are Tensors.
 
-    Raises  TypeError for another mapping, RuntimeError if there are no inputs
+    Raises  TypeError for a mapping that is not a dict, RuntimeError if there are no inputs
     """
     if isinstance(given, Tensor | GradientEdge):
         return (given,)

@@ -23,19 +23,19 @@ from .unpacking import SavedView
 from .views import replay, replay_array, view_of
 
 # Note [In-place on views]
-# A view has a reference to its base and the chain of view ops that makes it from the base. A
+# A view refers to its base and to the chain of view ops that makes the view from the base. A
 # recorded in-place op on the base gives the base a new Node. An in-place op on a view gives the
-# base a CopySlices: it holds the op's Node and applies it to the view's part of the gradient.
-# Either way every living view gets a new edge in the same call: its chain is recorded again over
-# the base, or, for a view made in no_grad, it gets a StaleView. Only in-place ops pay for this;
-# out-of-place ops do not check anything.
+# base a CopySlices, which holds the op's Node. The CopySlices passes the view's part of the
+# gradient through the op's Node. In both cases every living view gets a new edge in the same call.
+# For a view made in no_grad, the edge is a StaleView. For any other view, the chain is recorded
+# again on the new base. Only in-place ops pay for this; out-of-place ops do not check anything.
 
 
 def require_may_change(target: Tensor, *, writing: bool = True) -> None:
     """Raise PyTorch's errors for tensors that must not be changed in place.
 
-    Raises  RuntimeError for a leaf that requires grad, a view of such a leaf, a view made in
-            no_grad whose base is recorded, and (if writing) read-only memory
+    Raises  RuntimeError for a leaf that requires grad; a view of such a leaf; a view that was made
+            in no_grad from a base that requires grad; and, if `writing`, for read-only memory
     """
     if writing and (not target._layout.contiguous or target._array.__class__ is np.ndarray):
         require_writable(target)
@@ -58,8 +58,8 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
 
 
 def set_history(target: Tensor, node: Node) -> None:
-    """Make `node` the Node of target's new value; update the edges of target's base and of living
-    views.
+    """Make `node` the Node of target's new value. Update the edges of target's base and of all
+    living views of that base.
     """
     extra = target._extra
     base = None if extra is None else extra.base
@@ -90,8 +90,8 @@ def renew_edge(view: Tensor, base: Tensor) -> None:
 
 
 def set_edge(tensor: Tensor, edge: Any) -> None:
-    """Give tensor a new edge. Unlike hooks, retain_grad belongs to the tensor, so it moves to the
-    new edge.
+    """Give a tensor a new edge. Hooks stay with the old Node, but retain_grad belongs to the tensor
+    and moves to the new edge.
     """
     old, tensor._edge = tensor._edge, edge
     hooks = None if old is None else node_of(old).hooks
@@ -101,11 +101,11 @@ def set_edge(tensor: Tensor, edge: Any) -> None:
 
 
 class StaleView(Node):
-    """The Node of a view that was made in no_grad, after its base was changed in place with grad
-    mode on. It is undefined whether its gradient should reach the base.
+    """The Node of a view that was made in no_grad and whose base was later changed in place with
+    grad mode on. It is undefined whether the view's gradient should reach the base.
 
     PyTorch raises an error at the view's next use. Here out-of-place ops do not check, so the
-    backward pass raises it.
+    backward pass raises the error.
     """
 
     __slots__ = ()
@@ -125,8 +125,8 @@ class StaleView(Node):
 
 
 class CopySlices(CallNode):
-    """The Node of a base, one of whose views was changed in place: it runs the op's Node on the
-    view's part of the gradient.
+    """The Node of a base after an in-place op on a view of it. This Node passes the view's part of
+    the gradient through the op's Node.
     """
 
     __slots__ = ()
@@ -153,8 +153,9 @@ class CopySlices(CallNode):
         first, *others = self.function.apply(inner, keep)
         room = distinct_elements(part, layout_of(part, layout.device))
         if room.__class__ is np.ndarray:
-            may_write(room)  # the distinct elements of an expanded view
-        # An expanded view can only have been filled with one number, so its gradient is zero.
+            may_write(room)  # expand() sets write protection
+        # In-place ops can only fill an expanded view with one number, so the gradient of the old
+        # values is zero.
         nothing = first is None or room is not part
         backend.copy_into(room, np.zeros((), part.dtype) if nothing else first)
         return (result, *others)
@@ -173,8 +174,8 @@ class CopySlices(CallNode):
         return (result, *others)
 
     def _is_dense_in_other_order(self) -> bool:
-        """Return whether the base is dense, but not in C order: as_strided steps would then address
-        other elements in a contiguous copy.
+        """Return whether the base is dense, but not in C order. If so, as_strided would address
+        other elements in a contiguous copy than in the base.
         """
         layout = self.output_layout
         return not layout.contiguous and all(
@@ -186,8 +187,8 @@ class CopySlices(CallNode):
 
 
 class CopyBackwards(CallNode):
-    """The Node of an overwritten tensor: zeros for its old value, the whole gradient for the
-    source.
+    """The Node of a tensor that was overwritten by a copy. The gradient of the tensor's old value
+    is zero, and the source of the copy gets the whole gradient.
     """
 
     __slots__ = ()

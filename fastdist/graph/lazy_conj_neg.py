@@ -1,19 +1,20 @@
 """Views whose values are conjugated or negated when they are read."""
 
 # Note [Lazily conjugated views]
-# x.conj() shares x's memory, and a NumPy array cannot present that memory conjugated. So the view
-# is a separate subclass of Tensor with `value`, a plain view of that memory. Its `_array` is
-# computed when it is read, so code without a rule for such views computes correct results. Ops get
-# a resolved tensor instead, in which the conjugation is already computed (call.py). A view of the
-# view is a view of value (view.py). An in-place op writes into a resolved tensor, which is then
-# written back into value (`write_through`). Short paths take only plain tensors, so other calls
-# cost nothing extra. Such a view is never an instance of a user's subclass of Tensor: converting it
-# would make a copy, and writes would be lost.
+# x.conj() shares x's memory, and no NumPy array can show that memory with conjugated values. So the
+# conjugated view is an object of a separate subclass of Tensor. Its attribute `value` is a plain
+# view of that memory. Its `_array` is computed when it is read, so code without a rule for such
+# views computes correct results. Ops get a resolved tensor instead, in which the conjugation is
+# already computed (call.py). A view of a conjugated view is itself a conjugated view, over a view
+# of `value` (view.py). An in-place op writes into a resolved tensor, which is then written back
+# into `value` (`write_through`). Short paths take only plain tensors, so other calls cost nothing
+# extra. A conjugated view is never an instance of a user's subclass of Tensor: conversion to that
+# class would make a copy, and writes to the view would be lost.
 #
-# In the graph the view is one Node over value's edge. Resolved tensors of the view share that Node,
-# and views of the view are recorded over it, because hooks and gradients of the view may be needed.
-# An in-place change gives value a new edge, as for all views of a base, and then the view's Node is
-# made again.
+# In the graph the conjugated view has one Node, whose input is the edge of `value`. Resolved
+# tensors of the view share that Node, and views of the view lead to it, because hooks and gradients
+# of the view may be needed. An in-place change gives `value` a new edge, as for all views of a
+# base, and then the conjugated view gets a new Node.
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ from .modes import enable_grad
 
 
 class LazyConjNeg(Tensor):
-    """A view of `value`, a plain Tensor over the same memory, that applies `change` to its values.
-    `change` is the op conj or neg, each of which is its own inverse.
+    """A view of the memory of `value`, a plain Tensor. It shows the result of the op `change` on
+    the values there. `change` is conj or neg; each of the two is its own inverse.
     """
 
     __slots__ = ("_kept_extra", "_node", "change", "value")
@@ -44,12 +45,12 @@ class LazyConjNeg(Tensor):
     value: Tensor
     change: Any
     _kept_extra: Extra
-    _node: tuple[Any, Any]  # value's edge, and the edge of the result of change
+    _node: tuple[Any, Any]  # the edge of `value`, and the edge of change(value)
 
     @property
     def _array(self) -> Any:
         """The values of the view, in new memory, which is read-only."""
-        # Run the kernel directly, not the op: interpreters must not see a call.
+        # Run the kernel directly, not the op, because interpreters must not see this call.
         layout, numbers = self._layout, wrap(self.value._array, self._layout)
         found = self.change.route_call((numbers,), (), self.change)[0].run(numbers._array)
         made = empty_in_layout(layout)
@@ -63,7 +64,7 @@ class LazyConjNeg(Tensor):
         self.set_()
 
     def set_(self, *given: Any, **more: Any) -> Any:
-        """Raise RuntimeError: the view shows the memory of another tensor."""
+        """Raise RuntimeError: the memory belongs to another tensor."""
         raise RuntimeError(
             f"a {self.adjective} view cannot be given other memory, or another length: it sees "
             "that of "
@@ -96,7 +97,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the view needs a gradient. Setting it makes `value` the leaf."""
+        """Whether the view needs a gradient. Setting it to True makes `value` a leaf."""
         return self.value._edge is not None
 
     @requires_grad.setter
@@ -121,7 +122,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward accumulated for this leaf, or retained result."""
+        """The gradient that backward accumulated, for a leaf or after `retain_grad`; else None."""
         if not self.is_leaf:
             return super().grad
         grad = self.value.grad
@@ -137,7 +138,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def _extra(self) -> Any:
-        """The base and version of the view; its tangents are computed from value's."""
+        """The Extra of the view. It keeps no tangents: they are computed from those of `value`."""
         self._kept_extra.tangents = None
         return self._kept_extra
 
@@ -147,11 +148,11 @@ class LazyConjNeg(Tensor):
 
     @property
     def adjective(self) -> str:
-        """The name of the change in errors: conjugated or negated."""
+        """The word for `change` in error messages: conjugated or negated."""
         return "conjugated" if self.change.name == "conj" else "negated"
 
     def no_other_dtype(self, called: str) -> DTypeError:
-        """Return the error for code that would read the memory directly, without the change."""
+        """Return the error for code that would read the memory without applying `change`."""
         return DTypeError(
             f"{called} is not supported for a {self.adjective} view: numbers of another dtype "
             "would "
@@ -160,7 +161,7 @@ class LazyConjNeg(Tensor):
         )
 
     def resolved(self) -> Tensor:
-        """Return a tensor with the changed values, in new memory, with the same edge."""
+        """Return a tensor with the view's values in new memory, and with the view's edge."""
         made: Tensor = self.change(self.value)
         if made._edge is not None:
             if self._node[0] is not self.value._edge:
@@ -174,12 +175,12 @@ class LazyConjNeg(Tensor):
         return self.value if extra is None or extra.base is None else extra.base
 
     def detach(self) -> LazyConjNeg:
-        """Return the same view of the memory, outside of any graph."""
+        """Return a view of the same memory with the same values, outside of any graph."""
         return lazy_view(self.value.detach(), self.change)
 
     @property
     def data(self) -> Tensor:
-        """The same view outside of any graph; an assignment replaces value's memory."""
+        """The same view outside of any graph. An assignment replaces the memory of `value`."""
         return lazy_view(self.value.data, self.change)
 
     @data.setter
@@ -188,9 +189,9 @@ class LazyConjNeg(Tensor):
         self._layout = self.value._layout
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """Return a copy of the changed values if force: NumPy has no such view.
+        """Return a copy of the view's values if `force` is true, because NumPy has no such views.
 
-        Raises  RuntimeError without force
+        Raises  RuntimeError if `force` is false
         """
         if not force:
             bit = "conjugate" if self.change.name == "conj" else "negative"
@@ -209,7 +210,7 @@ class LazyConjNeg(Tensor):
         return self.value.stride(dim)
 
     def data_ptr(self) -> int:
-        """Return the address of the first element; the number stored there is not changed."""
+        """Return the address of the first element. The memory holds the values without `change`."""
         return self.value.data_ptr()
 
     def storage_offset(self) -> int:
@@ -267,7 +268,7 @@ STAY_AS_THEY_ARE.add(LazyConjNeg)
 
 
 def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
-    """Return a view of value that applies the op change to the values when they are read."""
+    """Return a view of the memory of `value`; reading the view gives `change(value)`."""
     out: Any = object.__new__(LazyConjNeg)
     out.value, out.change, out._layout = value, change, value._layout
     out._node, out._kept_extra = (None, None), Extra()
@@ -277,7 +278,7 @@ def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
 
 
 def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
-    """Return the edge of change(x), for a tensor x that has like's layout and this edge."""
+    """Return the edge of change(x), for a tensor x that has the layout of `like` and this edge."""
     numbers, made = wrap(like._array, like._layout), wrap(None, like._layout)
     numbers._edge = edge
     route, values = change.route_call((numbers,), (), change)
@@ -287,12 +288,12 @@ def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
 
 
 def resolved(value: Any) -> Any:
-    """Return value; a lazy conj or neg view is replaced by a tensor with the computed values."""
+    """Return `value`, or for a lazy conj or neg view a plain tensor with the view's values."""
     return value.resolved() if value.__class__ is LazyConjNeg else value
 
 
 def write_through(target: LazyConjNeg, write: Callable[[Tensor], Any]) -> Tensor:
-    """Call write on target's resolved tensor, copy it back into target's memory, and return target.
+    """Call `write` on the resolved tensor of `target`, copy its values back, and return `target`.
 
     See Note [Lazily conjugated views].
     """

@@ -1,4 +1,4 @@
-"""Grad mode, and the flags by which a call finds whether any mode is active."""
+"""Grad mode, and the flags that say whether any other mode is active."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Modes:
-    """Flags that every op reads: attributes of one slotted object, 6 ns each.
+    """Flags that every op reads. They are attributes of one object with slots, so that a read takes
+    only 6 ns.
 
-    `special` counts everything that sends ops down the general path: tracers, open forward levels,
+    `special` counts everything for which ops take the general path: tracers, open forward levels,
     mirrors of remote levels. `tracers` counts the tracers, which see every op. `timed` counts the
-    profiles among them; it is 0 while a profile records more than names and times. `grad_off`
-    counts threads with grad mode off: a thread's own flag is read only while `grad_off` is not 0.
-    `plain` has the classes of plain tensors while `special` is 0, and is empty otherwise, so that
-    functions with a fast path for plain tensors need a single look-up.
+    tracers that are profiles, but it is 0 while a profile records more than names and times.
+    `grad_off` counts threads with grad mode off: an op reads its thread's own flag only while
+    `grad_off` is not 0. `plain` has the classes of plain tensors while `special` is 0, and is empty
+    otherwise, so that functions with a fast path for plain tensors need only one test.
     """
 
     __slots__ = ("grad_off", "plain", "special", "timed", "tracers")
@@ -37,9 +38,10 @@ class _Modes:
         self.grad_off = 0
 
 
-# The state of a thread's inline pass: its roots as (edge, gradient) pairs; the callbacks for its
-# end; and the Nodes that a pass with chosen inputs reaches, or None for all Nodes. A plain tuple,
-# because a named tuple would cost a small pass 3 % of its time.
+# The state of a pass that runs inline, in the calling thread (engine/inline.py): the pass's roots
+# as (edge, gradient) pairs; the callbacks for its end; and the Nodes that it reaches if it has
+# chosen inputs, or None for all Nodes. It is a plain tuple, because with a named tuple a small pass
+# would take 3 % longer.
 InlinePass: TypeAlias = (
     "tuple[Sequence[tuple[Any, Any]], list[Callable[[], None]], Container[Any] | None]"
 )
@@ -49,19 +51,19 @@ class _ThreadModes(threading.local):
     grad = True
     inference = False  # whether the thread is inside a block of inference_mode
     # Whether `modes.grad_off` counts this thread. A thread with grad mode off is always counted.
-    # After a Ctrl-C it may stay counted too long; that only costs a read of the flag.
+    # After a Ctrl-C a thread may stay counted with grad mode on. Then ops only read one more flag.
     is_counted = False
-    # The state of the inline pass that is running; None outside of one.
+    # The state of the inline pass that this thread runs, or None.
     inline_pass: InlinePass | None = None
-    # Nodes of the inputs that a transform differentiates (transform_inputs.py).
+    # Nodes of the inputs that a transform differentiates by (transform_inputs.py).
     transform_inputs: tuple[Any, ...] = ()
 
 
 # Note [Ctrl-C and grad mode]
-# Python raises KeyboardInterrupt when it calls a function, returns from a C function or repeats a
-# loop, never at a plain assignment. So code that switches grad mode off temporarily does it inside
-# `try`. In `finally` it first assigns `tls.grad = True`, if grad mode was on, before any call:
-# otherwise a Ctrl-C at that call would leave recording off in the main thread.
+# Python raises KeyboardInterrupt only when it calls a function, returns from a C function or
+# repeats a loop, never at a plain assignment. So code that switches grad mode off temporarily does
+# that inside `try`. If grad mode was on, its `finally` assigns `tls.grad = True` before it calls
+# anything: a Ctrl-C at an earlier call would leave recording off in the main thread.
 modes = _Modes()
 tls = _ThreadModes()
 _modes_lock = threading.Lock()
@@ -80,7 +82,7 @@ def set_plain_classes(classes: frozenset[Any]) -> None:
 
 
 def count_special(change: int) -> None:
-    """Change the count of active special modes by `change`."""
+    """Add `change` to the count of active special modes."""
     with _modes_lock:
         modes.plain = _NONE
         modes.special += change
@@ -89,11 +91,11 @@ def count_special(change: int) -> None:
 
 
 def count_tracers(change: int) -> None:
-    """Change the count of tracers, which want to see every call, by `change`. They also count as
-    special modes.
+    """Add `change` to the count of tracers, which see every call. A tracer also counts as a special
+    mode.
     """
     with _modes_lock:
-        # In this order, `special` is never less than the sum of tracers and forward levels.
+        # The order of these changes keeps `special` at or above the sum of tracers and levels.
         modes.plain = _NONE
         if change > 0:
             modes.special += change
@@ -127,11 +129,11 @@ class Counted(Protocol):
 
 
 def count_open(thread: Counted, number: int) -> None:
-    """Set the number of open objects in a thread that want to see every call. If a Ctrl-C left a
-    wrong count, the next call corrects it.
+    """Set the number of open objects in a thread that must see every call of an op. If a Ctrl-C
+    left a wrong number, the next call of count_open corrects it.
     """
     with _modes_lock:
-        # Only assignments: no Ctrl-C can interrupt them.
+        # The block only assigns, and no Ctrl-C can interrupt an assignment.
         change = number - thread.counted
         modes.plain = _NONE
         if change > 0:
@@ -177,13 +179,13 @@ def set_grad_mode(enabled: bool) -> None:
 
 
 class _GradMode:
-    """A context manager and decorator that sets grad mode, and restores it at the end."""
+    """A context manager and decorator that sets grad mode, and restores the old mode at the end."""
 
     enabled = True
 
     def __init__(self) -> None:
-        # A stack, because one object may be entered again before it is left, for example as the
-        # decorator of a recursive function.
+        # A stack, because a `with` block of this object may contain another block of the same
+        # object.
         self._previous: list[bool] = []
 
     def __enter__(self) -> None:
@@ -204,7 +206,7 @@ class _GradMode:
         set_grad_mode(self._previous.pop())
 
     def _again(self) -> _GradMode:
-        """Return a new context manager for one call of a decorated function: calls may overlap."""
+        """Return a new context manager for a call of a decorated function, as calls may overlap."""
         return type(self)()
 
     def __call__(self, function: F) -> F:
@@ -222,7 +224,9 @@ class _GradMode:
 def _around_steps(
     function: Callable[..., Any], mode: Callable[[], _GradMode]
 ) -> Callable[..., Any]:
-    """Return a generator function whose body runs inside a mode, but not the caller's code."""
+    """Return a generator function whose body runs inside a mode. The mode is restored at each
+    `yield`, so the caller's code runs outside of it.
+    """
 
     @functools.wraps(function)
     def steps(*args: Any, **kwargs: Any) -> Any:
@@ -248,7 +252,7 @@ def _around_steps(
 
 
 class _BareDecorator(_GradMode):
-    """A mode that can decorate without parentheses as well."""
+    """A mode that is a decorator both with and without parentheses: `@no_grad` and `@no_grad()`."""
 
     @overload
     def __new__(cls, function: bool | None = None, **options: bool) -> Self: ...
@@ -259,14 +263,14 @@ class _BareDecorator(_GradMode):
 
 
 class no_grad(_BareDecorator):
-    """Do not record inside this block, in this thread.
+    """Do not record ops in this thread inside a `with` block.
 
-    Results of ops in the block do not require grad. As a decorator it opens the block around each
-    call.
+    Results of ops in the block do not require grad. As a decorator, `no_grad` opens such a block
+    around each call of the function.
 
     Args:
-        function: A function to decorate; None for a block.
-        **options: There are none; each raises TypeError.
+        function: A function to decorate; None in a `with` statement.
+        **options: No options exist; a keyword argument raises TypeError.
 
     Threads: each thread has its own mode
 
@@ -282,11 +286,11 @@ class no_grad(_BareDecorator):
 
 
 class enable_grad(_BareDecorator):
-    """Record inside this block, even within no_grad, in this thread.
+    """Record ops in this thread inside a `with` block, even if that is within `no_grad`.
 
     Args:
-        function: A function to decorate; None for a block.
-        **options: There are none; each raises TypeError.
+        function: A function to decorate; None in a `with` statement.
+        **options: No options exist; a keyword argument raises TypeError.
 
     Example:
         >>> x = torch.ones(2, requires_grad=True)
@@ -297,7 +301,7 @@ class enable_grad(_BareDecorator):
 
 
 class set_grad_enabled(_GradMode):
-    """Switch recording on or off in this thread: from now on, or for a block if used with `with`.
+    """Switch recording on or off in this thread: from now on, or inside a `with` block.
 
     Args:
         mode: Whether to record.
@@ -323,16 +327,18 @@ class set_grad_enabled(_GradMode):
         return set_grad_enabled(self.enabled)
 
     def __call__(self, function: F) -> F:
-        # As a decorator it applies to the function alone: undo the switch that __init__ made.
+        # As a decorator, the mode applies only to the function: undo the switch in `__init__`.
         set_grad_mode(self._before)
         return super().__call__(function)
 
 
 class inference_mode(_BareDecorator):
-    """Do not record inside this block, in this thread; inference_mode(False) is an ordinary block.
+    """Do not record ops in this thread inside a `with` block.
 
-    Note    results are ordinary tensors, unlike PyTorch's inference tensors: they may be used in
-            recorded work later
+    `inference_mode(False)` does not change whether ops are recorded.
+
+    Note    results are ordinary tensors, unlike PyTorch's inference tensors: later ops that are
+            recorded may use them
 
     Args:
         mode: Whether to switch recording off.
@@ -353,7 +359,7 @@ class inference_mode(_BareDecorator):
         self._outside.append(tls.inference)
         self._previous.append(tls.grad)
         set_grad_mode(tls.grad and not self._mode)
-        tls.inference = self._mode  # last, so that a Ctrl-C before it changes neither mode
+        tls.inference = self._mode  # last, so that an earlier Ctrl-C leaves it unchanged
 
     def __exit__(
         self,
@@ -361,7 +367,7 @@ class inference_mode(_BareDecorator):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        tls.inference = self._outside[-1]  # before any call, because a Ctrl-C may be raised there
+        tls.inference = self._outside[-1]  # first, because a Ctrl-C may interrupt any later call
         if self._previous[-1]:
             tls.grad = True  # See Note [Ctrl-C and grad mode]
         try:

@@ -13,15 +13,17 @@ from ..system.forked_locks import renew_in_children
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 
-# Unique and increasing: later Nodes have higher numbers, so heaps never compare two Nodes.
+# Each number is unique, and later Nodes have higher numbers. So a heap of (number, Node) tuples
+# never compares two Nodes.
 next_sequence_number: Callable[[], int] = itertools.count().__next__
 
 
 class Hooks:
-    """Hooks of one Node: on the gradients of its outputs before it runs, and on its results after
-    it has run.
+    """Hooks of one Node. `tensor`, `retains` and `pre` run before the Node, on the gradients of its
+    outputs. `post` runs after the Node, on its results.
 
-    Each dict is id -> function, so that removing a hook keeps the order of the others.
+    `pre`, `post` and the inner dicts of `tensor` map ids to functions. So the other hooks keep
+    their order when one is removed.
     """
 
     __slots__ = ("post", "pre", "retains", "tensor")
@@ -29,8 +31,9 @@ class Hooks:
     def __init__(self) -> None:
         self.tensor: dict[
             int, dict[int, Callable[..., Any]]
-        ] = {}  # output_nr -> hooks of the tensor that is this output
-        self.retains: dict[int, Callable[[Tensor | None], None]] = {}  # output_nr -> stores .grad
+        ] = {}  # index of an output -> the hooks of the tensor that is this output
+        # Index of an output -> the function that stores its gradient in `.grad`.
+        self.retains: dict[int, Callable[[Tensor | None], None]] = {}
         self.pre: dict[int, Callable[..., Any]] = {}
         self.post: dict[int, Callable[..., Any]] = {}
 
@@ -39,7 +42,7 @@ class Hooks:
 
 
 class RemovableHandle:
-    """Removes a hook: by `remove()`, or, as a context manager, at the end of the block."""
+    """Removes a hook: by `remove()`, or at the end of a `with` block."""
 
     __slots__ = ("_hooks", "id")
     _next_id: ClassVar[Callable[[], int]] = itertools.count().__next__
@@ -61,14 +64,15 @@ class RemovableHandle:
 
 
 class Node:
-    """An operation of the graph. `apply` computes the gradients of its inputs from its output's.
+    """An operation of the graph. `apply` computes the gradients of the inputs from the gradient of
+    the output.
 
     A subclass with one output implements `apply(g)` on raw arrays and `apply_recorded(g)` on
-    Tensors. With several outputs (`num_outputs > 1`) both take and return tuples, with None for
-    undefined gradients.
+    Tensors. With several outputs (`num_outputs > 1`), g is a tuple, with None for undefined
+    gradients.
 
-    Note    `output_layout` is the layout of the output, or a tuple for several outputs; `fresh`
-            means that apply returns new arrays, so that a gradient may be kept without a copy
+    Note    `output_layout` is the layout of the output, or a tuple of layouts for several outputs;
+            `fresh` means that apply returns new arrays, which may become `.grad` without a copy
     Thread  built by the recording thread; in one pass, one engine thread at a time runs it, but
             several passes may overlap
     """
@@ -76,19 +80,19 @@ class Node:
     __slots__ = ("__weakref__", "_called", "edges", "hooks", "output_layout", "seq", "stream")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
-    # Whether apply is called even if no output has a gradient. Other Nodes then return None for all
-    # inputs.
+    # Whether apply is called even if no output has a gradient. If it is False, the engine does not
+    # call apply then, and no input gets a gradient.
     accepts_undefined: ClassVar[bool] = False
     # Whether apply takes sparse gradients; otherwise they are converted to dense ones.
     takes_sparse: ClassVar[bool] = False
-    # Whether apply waits for its device or for other workers; if so, the device's thread must not
-    # run it.
+    # Whether apply waits for the Node's device or for other workers. If so, it must not run in the
+    # device's thread.
     waits: ClassVar[bool] = False
     num_outputs: int = 1
-    # Guards the place where the first hook of a Node or a leaf is stored, because two threads may
-    # add one. While it is held, nothing is allocated or called.
+    # Guards the creation of `hooks` and `post_accumulate`, because two threads may add the first
+    # hook at the same time. While the lock is held, nothing is allocated or called.
     _first_hook_lock: ClassVar[threading.Lock] = threading.Lock()
-    _called: str  # only set if it differs from the class's name; only CallNodes have one
+    _called: str  # the Node's name; only set in CallNodes, if it differs from the class's name
     edges: tuple[Any, ...]
     hooks: Hooks | None
     output_layout: Any
@@ -113,7 +117,7 @@ class Node:
         return type(self.shown()).__name__
 
     def shown(self) -> Node:
-        """Return this Node in the form that users see, see call_node.py."""
+        """Return this Node with the class that users see: see call_node.py."""
         return self
 
     def name_of_call(self) -> str:
@@ -122,7 +126,9 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The Nodes that receive this Node's gradients, each with the index of its output."""
+        """The Nodes that receive this Node's gradients, each with the index of an output of that
+        Node.
+        """
         return tuple((shown_node_of(edge), output_number(edge)) for edge in self.edges)
 
     @property
@@ -139,8 +145,8 @@ class Node:
         return self.hooks
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(grad_inputs, grad_outputs) after this Node has run; if it returns a value, that
-        replaces grad_inputs.
+        """Call hook(grad_inputs, grad_outputs) after this Node has run. If the hook returns a
+        value, the value replaces grad_inputs.
         """
         return RemovableHandle(self._hooks().post, hook)
 
@@ -176,7 +182,7 @@ def node_of(edge: Any) -> Any:
 
 
 def shown_node_of(edge: Any) -> Node | None:
-    """Return the Node that an edge leads to, in the form that users see."""
+    """Return the Node that an edge leads to, with the class that users see."""
     return None if edge is None else node_of(edge).shown()
 
 
@@ -185,8 +191,8 @@ def output_number(edge: Any) -> int:
     return edge.output_nr if edge.__class__ is Edge else 0
 
 
-# The users' metadata dicts. They are not in the Nodes, because almost no Node has one; they are
-# freed with their Node.
+# The users' metadata dicts. They are not attributes of Nodes, because almost no Node has a dict. A
+# dict is freed with its Node.
 _metadata: WeakKeyDictionary[Node, dict[Any, Any]] = WeakKeyDictionary()
 
 
@@ -218,7 +224,7 @@ def raise_changed(
 
 
 def oldest(outputs: Iterable[tuple[Node, int]]) -> int:
-    """Return the lowest sequence number among the outputs of chosen inputs; 0 if a leaf is among
-    them.
+    """Return the lowest sequence number of the Nodes at which the gradients of the chosen inputs
+    arrive; 0 if one of these inputs is a leaf.
     """
     return min((0 if node.is_accumulate else node.seq for node, _ in outputs), default=0)

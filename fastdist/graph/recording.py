@@ -1,4 +1,4 @@
-"""Sets the attributes of every new Node: number, edges, stream, and its call."""
+"""Sets the attributes of every new Node: sequence number, edges, stream, traceback of the call."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .node import Node, next_sequence_number
 
 
 def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
-    """Initialize node for the current call; `layout` is the layout of its output, or a tuple for
-    several outputs.
+    """Initialize `node` for the current call. `layout` is the layout of the call's output, or a
+    tuple of layouts for several outputs.
 
-    Note    the short paths inline this for CPU tensors while no tracer is open
+    Note    the short paths contain this code inline, for CPU tensors while no tracer is open
     """
     node.seq = next_sequence_number()
     node.edges = edges

@@ -11,7 +11,7 @@ from ..instrumentation.time_ranges import Recording, TimeRange, time_ranges
 from ..system.forked_locks import renew_in_children
 from .modes import count_tracers, modes
 
-# Guards the two names below.
+# Guards the two globals below.
 _lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_lock")
 _num_open = 0
@@ -19,7 +19,7 @@ _watchers: list[Callable[[bool], None]] = []
 
 
 def begin(recording: Recording) -> None:
-    """Start a recording, and make ops measure their times; if that fails, nothing is changed."""
+    """Start a recording, and make ops measure their times. An error undoes all of this."""
     with ExitStack() as undoing:
         recording.start()
         undoing.callback(time_ranges.forget, recording)
@@ -43,8 +43,8 @@ def end(recording: Recording) -> list[TimeRange]:
 def watch(watcher: Callable[[bool], None]) -> None:
     """Call watcher(True) when the first recording begins, and watcher(False) when the last ends.
 
-    Note    if a recording is open, watcher is called immediately; it is called under a lock, and
-            must be short
+    Note    if a recording is open, watcher(True) is also called immediately. A watcher must return
+            quickly, because a lock is held during its call
     """
     with _lock:
         _watchers.append(watcher)
@@ -71,8 +71,8 @@ def _count(change: int) -> None:
 
 
 def _let_short_paths_report(is_full: bool) -> None:
-    # `modes.timed` is never more than the number of profiles in `modes.special`, which `begin`
-    # increases before this call, and `end` decreases after it.
+    # `modes.timed` never exceeds the number of profiles that `modes.special` counts, because
+    # `begin` increases `modes.special` before this call, and `end` decreases it afterwards.
     modes.timed = 0 if is_full else _num_open
 
 

@@ -1,9 +1,9 @@
 """Hooks that pack tensors when Nodes save them, and unpack them when they are read.
 
-A Node that saves under hooks holds a PackedTensor instead of the tensor. It has the few attributes
-of a Tensor that Nodes read, and calls the unpack hook when its array is read. While hooks are open
-in any thread, `modes.tracers` sends every op down the general path, which packs the saved values.
-While no hooks are open, nothing is checked.
+A Node that is recorded while hooks are open holds a PackedTensor instead of the saved tensor. The
+PackedTensor has the few attributes of a Tensor that Nodes read. It calls the unpack hook when its
+`_array` is read. While hooks are open in any thread, `modes.tracers` makes every op take the
+general path, which packs the saved values. While no hooks are open, ops check nothing more.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ Unpack = Callable[[Any], Tensor]
 
 
 class _ThreadHooks(threading.local):
-    # The open hooks, innermost last; per thread, as in PyTorch. A tuple, because code can restore
-    # the earlier hooks by one assignment, which no Ctrl-C can interrupt: see Note [Ctrl-C and grad
-    # mode]. Afterwards it calls `count_hooks`.
+    # The open hooks, innermost last; per thread, as in PyTorch. The stack is a tuple, so that code
+    # can restore the earlier hooks by one assignment, which no Ctrl-C can interrupt: see Note
+    # [Ctrl-C and grad mode]. After the assignment the code calls `count_hooks`.
     stack: tuple[tuple[Pack, Unpack], ...] = ()
-    # The number of hooks that modes.tracers counts. If it is too high, that only costs time.
+    # The number of this thread's hooks that `modes.tracers` counts. If the number is too high, ops
+    # are only slower.
     counted = 0
     disabled: str | None = None
 
 
 class _Packing(Interpreter):
-    """An interpreter that sends ops down the general path, where saved values are packed."""
+    """An interpreter that makes ops take the general path, which packs saved values."""
 
     order = 5
 
 
 open_hooks = _hooks = _ThreadHooks()
 _packing: Final = _Packing()
-# The edge of a PackedTensor. No Node has this edge, so that unpack_input makes a Tensor with the
-# right edge.
+# The edge of each PackedTensor. It differs from every saved edge, so that unpack_input makes a
+# Tensor with the saved edge.
 _UNKNOWN: Any = object()
 
 
@@ -55,7 +56,7 @@ def push_hooks(pack: Pack, unpack: Unpack) -> None:
     """
     if _hooks.disabled is not None:
         raise GraphError(_hooks.disabled)
-    # Count before the hooks can be found: an op that misses the count would not pack.
+    # Count first: an op that does not see the count would not pack what it saves.
     count_hooks(len(_hooks.stack) + 1)
     _hooks.stack = (*_hooks.stack, (pack, unpack))
 
@@ -67,7 +68,7 @@ def pop_hooks() -> None:
 
 
 def count_hooks(number: int) -> None:
-    """Set the number of open hooks of this thread, which ops check."""
+    """Set the number of this thread's open hooks, so that ops take the general path if needed."""
     if number:
         list_open(_packing, True)
     count_open(_hooks, number)
@@ -76,10 +77,10 @@ def count_hooks(number: int) -> None:
 
 
 def disable_hooks(message: str | None) -> str | None:
-    """Make push_hooks raise message in this thread, or allow it again if message is None. Return
-    the previous message.
+    """Make `push_hooks` raise an error with `message` in this thread, or allow hooks again if
+    `message` is None. Return the previous message.
 
-    Raises  RuntimeError with message while hooks are open
+    Raises  RuntimeError with `message` while hooks are open
     """
     if message is not None and _hooks.stack:
         raise GraphError(message)
@@ -88,7 +89,7 @@ def disable_hooks(message: str | None) -> str | None:
 
 
 class PackedTensor:
-    """Replaces a saved tensor; its array is the result of the unpack hook."""
+    """Replaces a saved tensor. Its `_array` is that of the Tensor from the unpack hook."""
 
     __slots__ = ("_extra", "_layout", "_packed", "_unpack")
     # In-place changes cannot be detected through hooks.
@@ -110,10 +111,10 @@ class PackedTensor:
 
     @property
     def _array(self) -> Any:
-        """Call the unpack hook.
+        """Call the unpack hook, and return the array of its result.
 
-        Raises  TypeError if it does not return a Tensor, RuntimeError if the Tensor has another
-                shape, dtype or device than the packed one
+        Raises  TypeError if the hook does not return a Tensor, RuntimeError if that Tensor has
+                another shape, dtype or device than the packed tensor
         """
         tensor = self._unpack(self._packed)
         if not isinstance(tensor, Tensor):
@@ -133,7 +134,7 @@ class PackedTensor:
 
 
 class PackedOutput:
-    """Replaces a Node's saved output, which is otherwise (array, storage, version, extra)."""
+    """Replaces a Node's saved output, which without hooks is (array, storage, version, extra)."""
 
     __slots__ = ("_extra", "_packed", "_storage")
 
@@ -146,7 +147,7 @@ class PackedOutput:
 
 
 def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None:
-    """Pack the operands and the output that a Node has just saved; `names` are the operands' names.
+    """Pack the operands and outputs that a Node has just saved; `names` are the operands' names.
 
     Note    called only while modes.tracers is not zero
     """

@@ -1,4 +1,4 @@
-"""The autograd part of Tensor: requires_grad, grad, grad_fn, hooks; attached at import."""
+"""Tensor's attributes for autograd: requires_grad, grad, grad_fn, hooks; attached at import."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Turn gradients of this leaf on or off; return the tensor.
 
-    Raises  RuntimeError for a tensor that an op made, or one whose dtype is not floating
-            TypeError for a value that is not a bool
+    Raises  RuntimeError to turn gradients off for a tensor that an op made, or on for a dtype that
+            is not floating-point or complex; TypeError for a value that is not a bool
     """
     if requires_grad.__class__ is not bool:
         raise TypeError(
@@ -68,13 +68,13 @@ def _grad_fn(self: Tensor) -> Node | None:
 
 
 def _output_nr(self: Tensor) -> int:
-    """The number of this tensor among the outputs of its grad_fn."""
+    """The index of this tensor among the outputs of its grad_fn; 0 for a leaf."""
     return output_number(self._edge)
 
 
 def _grad(self: Tensor) -> Tensor | None:
-    """The gradient that backward accumulated for this leaf (or retained result); None if there is
-    none yet.
+    """The gradient that backward accumulated, for a leaf or for a result after `retain_grad`; None
+    if there is none yet.
     """
     edge = self._edge
     if edge.__class__ is AccumulateGrad:
@@ -102,7 +102,7 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
             raise TypeError(
                 f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
             )
-        grad = resolved(grad)  # gradients are added to it, and optimizers read it
+        grad = resolved(grad)  # passes add to `grad` in place, and optimizers read its array
         if grad is self:
             raise RuntimeError("can't assign Tensor as its own grad")
         if grad._layout.shape != self._layout.shape:
@@ -141,7 +141,7 @@ def retain_grad(self: Tensor) -> None:
 
     def keep(grad: Tensor | None) -> None:
         if grad is not None:
-            # Copy it: the gradient may be an expanded number, or be shared with other tensors.
+            # Copy the gradient: it may be one expanded number, or belong to other tensors too.
             extra.grad = _copy(grad) if extra.grad is None else extra.grad + grad
 
     node = node_of(self._edge)
@@ -149,7 +149,8 @@ def retain_grad(self: Tensor) -> None:
 
 
 def _copy(grad: Tensor) -> Tensor:
-    # In C order, because an expanded number could not be changed in place.
+    # The copy is in C order with all its elements: one expanded number could not be changed in
+    # place.
     return grad.clone() if grad._layout.contiguous and 0 not in grad._array.strides else grad * 1
 
 
@@ -163,8 +164,8 @@ def _retains_grad(self: Tensor) -> bool:
 
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call hook(grad) each time this tensor's gradient is computed; if the hook returns a Tensor,
-    that replaces the gradient.
+    """Call hook(grad) each time this tensor's gradient is computed. If the hook returns a Tensor,
+    this Tensor replaces the gradient.
 
     Raises  RuntimeError for a tensor that does not require grad
 
@@ -172,7 +173,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
         hook: A function of the gradient.
 
     Returns:
-        A handle; its `remove()` takes the hook away.
+        A handle, whose `remove()` removes the hook.
 
     Example:
         >>> x = torch.ones(2, requires_grad=True)
@@ -192,7 +193,7 @@ def register_post_accumulate_grad_hook(
 ) -> RemovableHandle:
     """Call hook(tensor) each time after a gradient was added to this leaf's `.grad`.
 
-    Raises  RuntimeError for a tensor that is not a leaf that requires grad
+    Raises  RuntimeError unless the tensor is a leaf and requires grad
     """
     edge = self._edge
     if edge.__class__ is not AccumulateGrad:
@@ -201,12 +202,12 @@ def register_post_accumulate_grad_hook(
 
 
 def _is_view(self: Tensor) -> bool:
-    """Whether this tensor is a view of another."""
+    """Whether this tensor is a view of another tensor."""
     return self._extra is not None and self._extra.base is not None
 
 
 def _base(self: Tensor) -> Tensor | None:
-    """The tensor that this one is a view of."""
+    """The base of this view; None for a tensor that is not a view."""
     return None if self._extra is None else self._extra.base
 
 

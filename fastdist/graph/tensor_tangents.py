@@ -15,16 +15,16 @@ from .lazy_conj_neg import LazyConjNeg, resolved
 from .views import view_of
 
 # Note [Tangents of views]
-# A view's tangent is the same view of its base's tangent. It is made when it is first needed, so a
-# view also gets a tangent that its base gets later. An in-place op on a view writes into a copy of
-# the base's tangent, which replaces the old tangent; all views then drop their tangents. Tangents
-# are never overwritten, because they may be shared: y = x + 1 has the same tangent object as x. A
-# dual tensor shares memory with the tensor that it was made from, but not its tangent: here it
-# counts as a base.
+# A view's tangent is the same view of its base's tangent. The view's tangent is made when it is
+# first needed, so a view also has a tangent if its base got one later. An in-place op on a view
+# copies the base's tangent, and writes into the copy, which replaces the old tangent; all views
+# then drop their tangents. Tangents are never overwritten, because they may be shared: y = x + 1
+# has the same tangent object as x. A dual tensor shares memory with the tensor that it was made
+# from, but does not share that tensor's tangent. So a dual tensor counts as a base here.
 
 
 class _Limit(threading.local):
-    # Ops see only levels of a lower `order`; None means all levels. See only_below.
+    # Ops see only levels whose `order` is lower than this; None means all levels. See only_below.
     order: int | None = None
 
 
@@ -33,8 +33,8 @@ limit = _Limit()
 
 @contextmanager
 def only_below(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let ops of this thread carry only tangents of levels outside of `level`, or no tangents if
-    `level` is None.
+    """In a `with` block, let ops of this thread compute tangents only at levels that are outer to
+    `level`, or no tangents if `level` is None.
     """
     before = limit.order
     order = -1 if level is None else level.order
@@ -65,7 +65,7 @@ def _joined(
 
 
 def levels_in(extra: Extra) -> tuple[ForwardADLevel, ...]:
-    """Return the levels of the tangents of a tensor with this extra, outermost first."""
+    """Return the levels at which a tensor with this Extra has tangents, outermost first."""
     found: tuple[ForwardADLevel, ...] = ()
     if extra.tangents is not None:
         found = extra.tangents.levels()
@@ -78,7 +78,9 @@ def levels_in(extra: Extra) -> tuple[ForwardADLevel, ...]:
 
 
 def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
-    """Return the base whose tangent this view's tangent is a view of, and the view's steps."""
+    """Return the tensor from whose tangent a view's tangent is made, and the view ops that make it;
+    None if the tensor with this Extra has its own tangent.
+    """
     if extra is None or extra.base is None or extra.tangent_root is OWN_TANGENT:
         return None
     assert extra.replay is not None
@@ -108,7 +110,7 @@ def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
 
 
 def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
-    """Store tensor's own tangent at `level`; it replaces an earlier tangent."""
+    """Store `tangent` in `tensor` itself at `level`. It replaces an earlier tangent."""
     extra = extra_of(tensor)
     if extra.tangents is None:
         extra.tangents = ForwardGrad()
@@ -118,17 +120,20 @@ def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> Non
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -> None:
-    """Give tensor a tangent at `level`; it replaces an earlier tangent."""
+    """Give `tensor` a tangent at `level`, instead of an earlier one. For a view whose tangent is a
+    view of the base's tangent, change the view's part of the base's tangent.
+    """
     if tangent is None:
         return
     if tensor.__class__ is LazyConjNeg:
         set_tangent(tensor.value, tensor.change.public(tangent), level)
         return
-    # A lazy conj or neg is computed now: a view as another dtype would show the unchanged bytes.
+    # Resolve a lazy conj or neg view: a view of it as another dtype would show the bytes without
+    # the conjugation or negation.
     tangent = walkable(below(resolved(tangent), level), tensor)
     root = _root_of(tensor._extra)
     if root is not None:
-        # An in-place op has changed a view: update this part of the base's tangent.
+        # An in-place op has changed a view: update the view's part of the base's tangent.
         base, steps = root
         old = tangent_of(base, level)
         whole = zeros_like(base) if old is None else old.clone()
@@ -141,14 +146,15 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
 def walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     """Return tangent, or a copy of it in the memory order of tensor.
 
-    Every view of tensor must also be possible for its tangent. For example, a transposed tensor can
-    be viewed as rows, but a tangent in C order could not. This is possible if the tangent's axes
-    have tensor's order, without gaps.
+    Every view of tensor must also be possible for its tangent. For example, the transpose of a
+    tensor in Fortran order can be flattened by a view, but the transpose of a tangent in C order
+    cannot. Every view is possible if the tangent has no gaps and its axes have the same order in
+    memory as those of tensor.
     """
     own, layout = tangent._layout, tensor._layout
     if own is layout or (own.contiguous and layout.contiguous):
         return tangent
-    # Axes with stride 0 in tensor come first, so that they do not separate the others.
+    # Axes that have stride 0 in tensor come first, so that they do not separate the other axes.
     steps = layout.strides
     order = sorted(range(len(steps)), key=lambda i: (steps[i] != 0, -steps[i]))
     if own.has_memory_order(tuple(order)):
@@ -176,10 +182,10 @@ def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
 
 
 def below(operand: Any, level: ForwardADLevel) -> Any:
-    """Return operand without its tangents of `level` and of inner levels.
+    """Return operand without its tangents at `level` and at inner levels.
 
-    A computation of tangents at a level must not see that level's tangents, or it would be
-    differentiated twice.
+    A computation of tangents at a level must not see tangents of that level. Otherwise the level
+    would differentiate the computation again.
     """
     if not isinstance(operand, Tensor) or operand._extra is None:
         return operand

@@ -1,4 +1,4 @@
-"""The inputs that a transform differentiates, so that code can refuse to cut the graph silently."""
+"""The inputs that a transform differentiates by. Code that would cut the graph checks them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .node import Node, node_of
 
 @contextmanager
 def differentiating(xs: Iterable[Any]) -> Iterator[None]:
-    """Register, for this thread and this block, the tensors that the running function is
-    differentiated by in reverse mode.
+    """In a `with` block, register for this thread the tensors by which a transform differentiates
+    its function in reverse mode.
     """
     before = tls.transform_inputs
     nodes = [node_of(x._edge) for x in xs if getattr(x, "_edge", None) is not None]
@@ -25,9 +25,9 @@ def differentiating(xs: Iterable[Any]) -> Iterator[None]:
 
 
 def follows_from_inputs(tensors: Iterable[Any]) -> bool:
-    """Return whether a tensor depends on the inputs that this thread's transforms differentiate.
+    """Return whether one of `tensors` depends on the registered inputs of this thread.
 
-    Note    walks the graph, so call it only if tls.transform_inputs is not empty
+    Note    this walks the graph, so call it only if `tls.transform_inputs` is not empty
     """
     wanted = set(tls.transform_inputs)
     stack: list[Node] = [node_of(one._edge) for one in tensors if one._edge is not None]

@@ -16,20 +16,20 @@ from ..tensor.tensor import Tensor
 
 
 def sum_to_layout(array: Any, target: Layout) -> Any:
-    """Return a CPU gradient summed over the axes along which an operand with layout target was
+    """Return a CPU gradient summed to the shape of `target`, the layout of an operand that was
     broadcast.
     """
     shape = array.shape
     if shape == target.shape:
         return array
     if len(shape) == 2 and shape[1:] == target.shape and 0 < shape[0] <= TERMS:
-        # The most common case, the bias of a layer; it takes a third of np.add.reduce's time.
+        # The most common case, the bias of a layer: a third of the time of np.add.reduce.
         return adder_of_columns(*shape, array.dtype)(array)
     return sum_array_to(array, target)
 
 
 def cast_array(array: Any, layout: Layout, target: Layout) -> Any:
-    """Return array cast to the dtype of target, and moved to its device."""
+    """Return `array` cast to the dtype of `target`, and moved to the device of `target`."""
     if target.device is not layout.device:
         array = backend_of(layout.device.type).to_numpy(array)
         array = backend_of(target.device.type).from_numpy(array, target.device.index)
@@ -46,7 +46,7 @@ def zeros_of(layout: Layout) -> Any:
 
 
 def as_array(backend: Any, operand: Any, dtype: Any, index: int | None) -> Any:
-    """Return operand as an array of a backend, cast to dtype."""
+    """Return `operand` if it has this dtype, or a copy cast to `dtype` in the backend's memory."""
     if operand.dtype == dtype:
         return operand
     out = backend.empty(tuple(operand.shape), dtype, index)
@@ -57,10 +57,11 @@ def as_array(backend: Any, operand: Any, dtype: Any, index: int | None) -> Any:
 def reduce_recorded(
     gradient: Tensor | None, target: Layout, made_by: tuple[Any, int] | None = None
 ) -> Tensor | None:
-    """Return gradient summed and cast to the input's layout with recorded ops.
+    """Return the gradient of an input, summed and cast to the input's layout by recorded ops.
 
-    Raises  RuntimeError if its shape does not fit. `made_by` is for the message: the op whose vjp
-            made the gradient, and the index of the input
+    `made_by` is for the error's message: the op whose vjp made the gradient, and the input's index.
+
+    Raises  RuntimeError if the shape of the gradient does not fit
     """
     if gradient is None:
         return None

@@ -1,4 +1,4 @@
-"""Reads the saved values of Nodes: checks them, and restores their edges in the graph."""
+"""Reads the saved values of Nodes: checks their versions, and restores their edges in the graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .node import Node, raise_changed, raise_released
 
 
 def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> Tensor:
-    """Return a saved input after checking its version, with the edge that it had when it was
+    """Check the version of a saved input, and return it with the edge that it had when it was
     saved.
     """
     if tensor is None:
@@ -31,7 +31,7 @@ def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> 
 
 
 def unpack_spare(node: Node, tensor: Tensor, version: int, edge: Any) -> Tensor | None:
-    """Return a saved input as unpack_input does; None if it was overwritten."""
+    """Return a saved input as unpack_input does, or None if an in-place op has changed it."""
     storage = tensor._storage
     if storage is not None and storage.version != version:
         return None
@@ -41,7 +41,7 @@ def unpack_spare(node: Node, tensor: Tensor, version: int, edge: Any) -> Tensor 
 def unpack_output(
     node: Node, saved: tuple[Any, Storage, int, Any] | None, layout: Layout, edge: Any
 ) -> Tensor:
-    """Return a saved output after checking its version, with its edge."""
+    """Check the version of a saved output, and return the output with its edge."""
     if saved is None:
         raise_released(node)
     assert saved is not None
@@ -55,10 +55,10 @@ def unpack_output(
     return alias
 
 
-# Results after the first are saved as the Tensors that the caller gets. They are new, so their
-# version is 0 and is not stored.
+# For the second and later results of a call, a Node saves the Tensors that the caller gets. Their
+# memory is new, so their version is 0, and the Node does not store it.
 def as_fresh(results: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return results; a result whose version is not 0 is replaced by an alias at version 0."""
+    """Return `results`, with an alias at version 0 for each result whose version is not 0."""
     for one in results:
         storage = one._storage
         if storage is not None and storage.version:
@@ -73,7 +73,7 @@ def _alias(tensor: Tensor) -> Tensor:
 
 
 def require_fresh(node: Node, results: Sequence[Tensor]) -> None:
-    """Raise if one of a Node's saved results after the first was changed in place."""
+    """Raise an error if the second or a later result that a Node saved was changed in place."""
     for one in results:
         storage = one._storage
         if storage is not None and storage.version:
@@ -81,11 +81,11 @@ def require_fresh(node: Node, results: Sequence[Tensor]) -> None:
 
 
 class SavedView:
-    """The graph position of a saved output that an in-place op wrote into a view.
+    """The place in the graph of a saved output that an in-place op wrote into a view.
 
-    Its gradient must go to the base's CopySlices, which holds the op's Node: sent directly to the
-    op's Node, it would run that Node twice. The CopySlices is held weakly, because it holds the
-    Node.
+    The output's gradient must go to the base's CopySlices, which runs the op's Node. A gradient
+    that goes directly to the op's Node would run that Node twice. This object refers only weakly to
+    the CopySlices, because the CopySlices refers to the Node that saves this object.
     """
 
     __slots__ = ("_array", "_extra", "layout", "node", "replay", "steps")
@@ -93,12 +93,12 @@ class SavedView:
     def __init__(self, base: Tensor, extra: Any, replay: Callable[..., Tensor]) -> None:
         self._array, self.layout = base._array, base._layout
         self.node, self.steps, self.replay = ref(base._edge), extra.replay, replay
-        # With tangents this makes a reference cycle, until the level ends and frees them.
+        # With tangents, this reference makes a cycle until the level ends and frees the tangents.
         self._extra = extra if modes.special else None
 
     def edge(self) -> Any:
-        """Return the edge of the view, recorded again over the base as it was when the output was
-        saved.
+        """Record the view again on the base as the base was when the output was saved, and return
+        the view's edge.
         """
         base = wrap(self._array, self.layout)
         base._edge = self.node()

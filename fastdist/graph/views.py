@@ -1,4 +1,4 @@
-"""Views of tensors: how they are made from raw memory, and replayed by their steps."""
+"""Views of tensors: makes them from raw memory, or by applying their view ops to a base again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .modes import modes, tls
 
 
 def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
-    """Return a raw view of input's array, made by steps, as a Tensor without an edge yet."""
+    """Return `array`, the view of input's array by `steps`, as a Tensor that has no edge yet."""
     result = empty_shell()
     result._array, result._layout, result._edge = array, layout, None
     storage = input._storage
@@ -23,7 +23,7 @@ def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
     result._storage = storage
     extra = result._extra = Extra()
     of = input._extra
-    # A view that was made a leaf counts as a base, because it ends the graph.
+    # If `input` is a view that became a leaf, it counts as a base, because the graph ends there.
     if (
         of is None
         or of.base is None
@@ -50,7 +50,7 @@ def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> 
     array = input._array
     if input._extra is not None or (modes.grad_off and not tls.grad):
         return tuple([see(array[index], layout, steps, input) for index, layout, steps in parts])
-    # Like `see` for a tensor that is not a view, with the look-ups done once for all parts.
+    # Like `see` for a tensor that is not a view, but with one look-up of each name for all parts.
     found: list[Tensor] = []
     storage, shell, extras = storage_of(input), empty_shell, Extra
     for index, layout, steps in parts:
@@ -64,7 +64,7 @@ def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> 
 
 
 def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> None:
-    """Fill in extra for a view of a view."""
+    """Set the attributes of `extra`, the Extra of a view of the view `input`."""
     assert of.replay is not None
     extra.base, extra.replay = of.base, ViewSteps(of.replay, steps.last)
     root = of.tangent_root
@@ -75,8 +75,8 @@ def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> No
 def view_layout(of: Layout, array: Any) -> Layout:
     """Return the layout of a view of a tensor whose layout is `of`.
 
-    Note    cached in `of`, so that a loop that takes the same view again does not make the layout
-            each time
+    Note    the layout is cached in `of`, so that a loop that makes the same view repeatedly makes
+            the layout only once
     """
     key = (array.shape, array.strides)
     layout: Layout | None = of.routes.get(key)
@@ -86,14 +86,16 @@ def view_layout(of: Layout, array: Any) -> Layout:
 
 
 def view_of(tensor: Tensor, steps: Iterable[Any]) -> Tensor:
-    """Return the view of tensor by these steps, recorded by the general path."""
+    """Return the view that these steps make from `tensor`. The general path runs each step."""
     for op, attributes in steps:
         tensor = op.general((tensor,), attributes)
     return tensor
 
 
 def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
-    """Return the view of tensor by these steps, recorded without offering calls to interpreters."""
+    """Return the view that these steps make from `tensor`. Record the steps, but do not offer them
+    to interpreters.
+    """
     for op, attributes in steps:
         array = op.view_array(tensor._array, tensor._layout.device, attributes)
         result = wrap(array, layout_of(array, tensor._layout.device))
@@ -104,7 +106,7 @@ def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
 
 
 def replay_array(array: Any, device: Any, steps: Iterable[Step]) -> Any:
-    """Return the view of a raw array by these steps."""
+    """Return the view that these steps make from a raw array."""
     for op, attributes in steps:
         array = op.view_array(array, device, attributes)
     return array

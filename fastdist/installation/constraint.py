@@ -14,7 +14,7 @@ from . import pip_settings
 from .environment import Environment, InstallError, this_environment
 
 FILE_NAME = "fastdist_torch_constraint.txt"
-# The file for commands under as-torch in environments without the distribution.
+# The constraint file for pip and uv under `as-torch` if the environment does not contain one.
 SHIPPED = os.path.join(FOLDER, FILE_NAME)
 UV_VARIABLE = "UV_CONSTRAINT"
 _SCHEME = re.compile(r"(?:https?|file):", re.IGNORECASE)
@@ -26,15 +26,15 @@ def file_of(environment: Environment) -> str:
 
 
 def url_of(path: str) -> str:
-    """Return a path as a URL, as pip and uv accept it in lists that are separated by spaces."""
+    """Return a path as a URL, which pip and uv accept in lists that are separated by spaces."""
     return Path(path).as_uri()
 
 
 def text_with(hidden: Sequence[str]) -> str:
-    """Return the text of the constraint file; it includes the files in `hidden`.
+    """Return the text of the constraint file. It refers to the constraint files in `hidden`.
 
-    Several Pythons may share a pip.conf through one prefix, so the constraint applies to this
-    Python's version only.
+    Pythons of several versions may have the same prefix, and so the same pip.conf. Therefore the
+    constraint applies only to this Python's version.
     """
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     lines = [
@@ -53,9 +53,8 @@ def _absolute(word: str) -> str:
 
 
 def variables_for(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that constrain `python ARGUMENTS` if it runs pip or uv.
-
-    The variables also contain the constraints that are in effect already.
+    """Return the environment variables that pass the constraint to `python ARGUMENTS`, if that runs
+    pip or uv. They also contain the constraints that are in effect without them.
     """
     module = _module_of(arguments)
     if module not in ("pip", "uv"):
@@ -69,7 +68,7 @@ def variables_for(arguments: Sequence[str], variables: Mapping[str, str]) -> dic
     try:
         found = pip_settings.in_effect(environment, variables).words
     except InstallError:
-        # pip itself reports an invalid configuration, and does nothing more.
+        # pip itself reports the invalid configuration, and then exits.
         found = ()
     return {pip_settings.VARIABLE: " ".join(dict.fromkeys([*found, ours]))}
 

@@ -80,9 +80,9 @@ def is_complete(site_packages: str) -> bool:
 
 
 def require_replaceable(site_packages: str) -> None:
-    """Check that there is no torch that is not fastdist's.
+    """Check that a folder has no torch, or only one that fastdist wrote.
 
-    Raises  InstallError with the name of the torch, and with advice how to remove it
+    Raises  InstallError for another torch, with advice how to remove it
     """
     for one in find(site_packages):
         if not one.is_ours:
@@ -101,10 +101,10 @@ def require_replaceable(site_packages: str) -> None:
 
 @contextmanager
 def written(site_packages: str) -> Iterator[None]:
-    """Write the distribution, and restore the former state if the block fails.
+    """Write the distribution, and restore the former state if the `with` block fails.
 
     The module is written first: metadata without a module would promise a torch that cannot be
-    imported. The metadata folder appears with all its files by a single rename.
+    imported. The metadata folder is completed under another name, and then renamed.
     """
     remove_parts(site_packages)
     module = os.path.join(site_packages, _MODULE)
@@ -133,7 +133,8 @@ def written(site_packages: str) -> Iterator[None]:
 
 
 def remove(site_packages: str) -> list[str]:
-    """Remove the files that `written` wrote, of any version; return folders that hold other files.
+    """Remove the files that `written` of any fastdist version wrote. Return folders that remain,
+    because they have other files.
 
     The metadata is removed last, so that an interrupted removal can be repeated.
     """
@@ -151,14 +152,14 @@ def remove(site_packages: str) -> list[str]:
 
 
 def _discard(path: str, site_packages: str) -> None:
-    """Remove a folder atomically: an interruption never leaves a part of it under its name."""
+    """Rename a folder and then remove it, so that an interruption leaves no part under its name."""
     parts = tempfile.mkdtemp(prefix=_PARTS, dir=site_packages)
     os.rename(path, os.path.join(parts, "old"))
     shutil.rmtree(parts)
 
 
 def is_there(site_packages: str) -> bool:
-    """Return whether any part of the distribution exists, of any version."""
+    """Return whether any part of fastdist's distribution, of any version, exists."""
     own = _is_own_module(os.path.join(site_packages, "torch"))
     return own or any(one.is_ours for one in find(site_packages))
 
@@ -168,7 +169,7 @@ def _is_own_module(folder: str) -> bool:
 
 
 def _has_no_files(folder: str) -> bool:
-    """Return whether a folder is empty except for compiled Python files."""
+    """Return whether a folder contains no files except compiled Python files."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return False
     compiled = os.path.join(folder, "__pycache__")
@@ -176,8 +177,8 @@ def _has_no_files(folder: str) -> bool:
 
 
 def _write_module(module: str, parts: str) -> None:
-    """Write the module; a new folder appears together with it, because an empty one is
-    importable.
+    """Write the module. Create its folder and file together by a rename, because Python can import
+    an empty folder.
     """
     folder = os.path.dirname(module)
     if os.path.isdir(folder):
@@ -199,7 +200,7 @@ def _restore_module(module: str, old: bytes | None, site_packages: str) -> None:
 
 
 def _remove_module(folder: str, site_packages: str) -> None:
-    """Remove the module and its compiled files, and the folder if it is empty then."""
+    """Remove the module and its compiled files. Remove the folder if it has no other files."""
     compiled = os.path.join(folder, "__pycache__")
     own = [os.path.join(folder, "__init__.py")]
     if os.path.isdir(compiled):
@@ -216,7 +217,7 @@ def _remove_module(folder: str, site_packages: str) -> None:
 
 
 def remove_parts(site_packages: str) -> None:
-    """Remove temporary folders of runs that were killed."""
+    """Remove temporary folders that earlier, killed runs left."""
     for name in os.listdir(site_packages):
         if name.startswith(_PARTS):
             shutil.rmtree(os.path.join(site_packages, name))

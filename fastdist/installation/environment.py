@@ -14,7 +14,8 @@ from ..core.errors import FastdistError
 
 _PIP_FILE = "pip.ini" if os.name == "nt" else "pip.conf"
 _PROBE_TIMEOUT_S = 60
-# Prints where Python finds both modules. -E ignores PYTHONPATH, and -P the current folder.
+# Prints where Python finds fastdist and torch. With -E Python ignores PYTHONPATH, and with -P the
+# current folder.
 _PROBE = """
 import importlib.util, json
 def origin(name):
@@ -50,8 +51,8 @@ def this_environment() -> Environment:
 def require_suitable(environment: Environment) -> None:
     """Check that `torch` may be installed into the running Python's environment.
 
-    Raises  InstallError if the operating system manages it, if its folders are not writable,
-            if Python without options finds another fastdist or none, or if it finds another torch
+    Raises  InstallError if the operating system manages the environment, if its folders are not
+            writable, or if a new Python there finds another fastdist, no fastdist, or another torch
     """
     _require_not_managed(environment)
     _require_writable(environment)
@@ -92,7 +93,7 @@ def _require_modules(environment: Environment) -> None:
             "`import torch` would fail; install this one into the environment first: "
             f"{sys.executable} -m pip install -e {os.path.dirname(own)!r}"
         )
-    # distribution.py checks the files in this environment's own folder.
+    # A torch in site-packages is accepted here, because distribution.py checks it.
     mine = [os.path.join(folder, "torch") for folder in (environment.site_packages, FOLDER)]
     if torch is not None and not any(
         _same(found, path) for found in (torch, os.path.dirname(torch)) for path in mine

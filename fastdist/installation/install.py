@@ -55,7 +55,7 @@ def uninstall() -> str:
     """Remove the files of `install` from this Python's environment, and return a report.
 
     Raises  InstallError if pip.conf is not a valid configuration; OSError if a file cannot be
-            removed. A second call continues
+            removed. After an error, a second call removes the remaining files
     """
     environment = this_environment()
     with _alone(environment):
@@ -123,7 +123,7 @@ def _warnings(environment: Environment, url: str, variables: Mapping[str, str]) 
 
 
 def _export(name: str, url: str, variables: Mapping[str, str]) -> str:
-    """Return the shell command that adds the constraint to a variable."""
+    """Return the shell command that adds the constraint's URL to an environment variable."""
     words = variables.get(name, "").split()
     if url in words:
         return f"{name} names the constraint already"
@@ -146,7 +146,7 @@ def _alone(environment: Environment) -> Iterator[None]:
 
 @contextmanager
 def _written(path: str, text: str) -> Iterator[None]:
-    """Write a file, and restore its old text if the block fails."""
+    """Write a file, and restore its old text if the `with` block fails."""
     old = pip_file.read_text(path) if os.path.exists(path) else None
     try:
         _write(path, text)
@@ -160,8 +160,8 @@ def _written(path: str, text: str) -> Iterator[None]:
 
 
 def _write_or_remove(path: str, text: str) -> None:
-    """Write a file, or remove it if the text is empty; a symbolic link is kept, with an
-    empty file.
+    """Write a file, or remove it if the text is empty. If the path is a symbolic link, keep the
+    link, and write the empty text.
     """
     if text.strip() or os.path.islink(path):
         _write(path, text)

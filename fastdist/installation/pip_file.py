@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from .environment import InstallError
 
-# pip prefers the section of its command to [global], whichever file has them.
+# For `pip install`, the section [install] of any file overrides the section [global] of any file.
 SECTION, OPTION = "install", "constraint"
 _COMMENT_STARTS = ("#", ";")
 
 
 def parse(text: str, path: str) -> dict[str, str]:
-    """Return the values of a pip.conf by `section.option`, with pip's spelling of names.
+    """Return the values of a pip.conf by `section.option`, with options as `normal_name` writes
+    them.
 
     Raises  InstallError if pip cannot read the file
     """
@@ -34,12 +35,12 @@ def parse(text: str, path: str) -> dict[str, str]:
 
 
 def normal_name(option: str) -> str:
-    """Return an option in the form in which pip compares it."""
+    """Return the name of an option in the form that pip compares: in lower case, with hyphens."""
     return option.strip().lower().replace("_", "-").removeprefix("--")
 
 
 def read_text(path: str) -> str:
-    """Return a configuration's text, including line ends and invalid bytes; "" without a file."""
+    """Return a configuration's text, with line ends and invalid bytes; "" if there is no file."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
             return file.read()
@@ -88,7 +89,7 @@ def remove(text: str, value: str) -> str:
 
 
 class _Place(NamedTuple):
-    """The lines of the section header, of the option, and of the option's values."""
+    """The line numbers of the section's header, of the option, and of the option's values."""
 
     header: int | None
     option: int | None
@@ -100,7 +101,8 @@ def _find(lines: list[str]) -> _Place:
     header = option = None
     option_lines: list[int] = []
     in_section = is_ours = False
-    # Lines with more indentation than this continue the current option; None outside of options.
+    # The indentation of the current option; a line with more indentation continues that option.
+    # None outside of options.
     indent: int | None = None
     for index, line in enumerate(lines):
         text = line.strip()
@@ -140,7 +142,7 @@ def _values(lines: list[str], place: _Place) -> list[str]:
 
 
 def _without(line: str, value: str) -> str:
-    """Return a line without one of its words and the space before it."""
+    """Return a line without the word `value` and the space before that word."""
     start = line.rindex(value)
     return line[:start].rstrip(" \t") + line[start + len(value) :]
 
@@ -156,7 +158,7 @@ def _without_empty_section(lines: list[str]) -> list[str]:
         return lines
     start = place.header
     if end == len(lines):
-        # Remove the blank line too that `add` wrote before a section at the end.
+        # Also remove the blank line that `add` wrote before a new section at the end.
         start -= start > 0 and not lines[start - 1].strip()
     return lines[:start] + lines[end:]
 

@@ -1,8 +1,8 @@
-"""The constraints that pip would read here, in the order of its documentation.
+"""The constraints that pip would read here, by the rules in pip's documentation.
 
-Each level overrides the previous one, and the section [install] overrides [global] of every level.
-The levels are the global files, the user's, the environment's, the file in PIP_CONFIG_FILE, and
-PIP_CONSTRAINT.
+pip reads several levels: the global files, the user's files, the environment's pip.conf, the file
+that PIP_CONFIG_FILE names, and the variable PIP_CONSTRAINT. Each level overrides the previous one.
+The section [install] of any file overrides the section [global] of all files.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def hidden_by(environment: Environment, site_text: str, variables: Mapping[str, 
 
 
 def _last_of(texts: Mapping[str, str]) -> Constraints:
-    """Return the constraints of files in order of increasing priority."""
+    """Return the constraints that are in effect. `texts` has the files by increasing priority."""
     found: dict[str, Constraints] = {}
     for path, text in texts.items():
         values = pip_file.parse(text, path)
@@ -75,7 +75,7 @@ def _last_of(texts: Mapping[str, str]) -> Constraints:
 def _texts_below(
     environment: Environment, variables: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield path and text of the configurations with a lower priority than the environment's."""
+    """Yield the path and the text of each configuration file that the environment's overrides."""
     name = os.path.basename(environment.pip_file)
     home = os.path.expanduser("~")
     folders = [*_global_folders(variables)]

@@ -16,7 +16,7 @@ _UNINSTALL = "`fastdist as-torch --uninstall`"
 
 
 def note(environment: Environment | None = None, path: Sequence[str] | None = None) -> str | None:
-    """Return a note if the `torch` that was installed here has changed; otherwise None.
+    """Return a note if fastdist's `torch` was installed here and has changed; otherwise None.
 
     `path` has the folders from which Python imports, by default `sys.path`.
     """
@@ -28,7 +28,8 @@ def note(environment: Environment | None = None, path: Sequence[str] | None = No
     from . import distribution
 
     given = list(sys.path if path is None else path)
-    # Python imports the first torch, so torch in a later folder does not count.
+    # Python imports torch from the first folder that has one. So folders after site-packages are
+    # not checked.
     before = given[: given.index(folder)] if folder in given else given
     for place in [folder, *before]:
         if os.path.isdir(place) and not _same(place, FOLDER):

@@ -25,13 +25,14 @@ class MemoryMeter:
     """Counts allocations of CPU arrays and of other devices' blocks, and their releases.
 
     Thread  any; a release counts for the thread in which it happens
-    Note    uses no lock, because a thread could hold it when garbage collection frees an array:
-            each change of the dictionary is atomic in Python
+    Note    uses no lock: garbage collection could free an array, and so run `give_back`, in a
+            thread that holds the lock. Each change of the dictionary is atomic in Python
     """
 
     def __init__(self) -> None:
         self._balance = _Balance()
-        # By id(), which is unique because the array's finalizer removes it.
+        # By the id() of the array or block. The id is unique here, because the finalizer of the
+        # weak reference removes it from the dictionary.
         self._living: dict[int, weakref.ref[Any]] = {}
 
     def balance(self) -> Balance:
@@ -39,14 +40,14 @@ class MemoryMeter:
         return self._balance.value
 
     def count(self, array: Any) -> None:
-        """Count an array that owns its memory and was created by this thread; an array
-        counts once.
+        """Count an array that owns its memory and was created by this thread. Further calls for the
+        same array change nothing.
         """
         self._count(array, Balance(cpu=int(array.nbytes)))
 
     def count_block(self, block: Any, size_bytes: int) -> None:
-        """Count memory that this thread allocated on a device other than the CPU, until block is
-        freed.
+        """Count memory that this thread allocated on a device other than the CPU, and count its
+        release when `block` is freed.
         """
         self._count(block, Balance(device=size_bytes))
 
@@ -67,8 +68,8 @@ class MemoryMeter:
         self._balance.value = Balance(before.cpu + cpu, before.device + device)
 
     def switch(self, is_wanted: bool) -> None:
-        """Start or stop counting; when it stops, forget the recorded memory, so that its releases
-        are not counted.
+        """Start or stop counting. After a stop, releases of memory that was counted before are not
+        counted.
         """
         if not is_wanted:
             self._living = {}

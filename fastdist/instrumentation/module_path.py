@@ -1,4 +1,4 @@
-"""The path of the module whose call a thread is in, such as `Net.encoder.0`, during a profile."""
+"""The path of the module that a thread is running, such as `Net.encoder.0`, during a profile."""
 
 from __future__ import annotations
 

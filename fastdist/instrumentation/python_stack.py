@@ -9,27 +9,28 @@ from types import FrameType
 from typing import Final
 
 _ROOT: Final = os.path.dirname(os.path.dirname(__file__))
-# The folder of the package; in an editable install it is not in sys.path.
+# The folder that contains the package; after an editable install it is not in sys.path.
 _SOURCE: Final = os.path.dirname(_ROOT)
 _ROOMS: Final = (
     *("concurrency", "core", "instrumentation", "language", "random_numbers", "system"),
     *("dispatch", "engine", "graph", "interpreters", "namespace", "ops", "profiler", "tensor"),
 )
-# Files of frames between an op and its caller; the generated code of ops has no file.
+# The file names of frames between an op and its caller start with one of these. Generated code has
+# no file; its name starts with "<fastdist ".
 _MACHINERY: Final = ("<fastdist ", *[os.path.join(_ROOT, room, "") for room in _ROOMS])
-# Files of frames between a module's call and its forward, at each module.
+# Files of the frames between the call of a module and its `forward`.
 _BETWEEN: Final = tuple(
     [os.path.join(_ROOT, "nn", f"module{end}.py") for end in ("", "_hooks", "_ranges")]
 )
-# Files of frames that serve remote calls: all outer frames belong to fastdist.
+# Files of frames that serve remote calls. All frames outside of such a frame belong to fastdist.
 _SERVING: Final = os.path.join(_ROOT, "distributed", "rpc", "")
 
 
 def python_stack() -> tuple[str, ...]:
     """Return "FILE(LINE): FUNCTION" for each frame of the calling thread, innermost first.
 
-    The frames of fastdist's op calls are left out. While a remote call is served, the stack ends
-    with the called function.
+    Frames in which fastdist calls an op or a module are not in the result. While a remote call is
+    served, the outermost frame in the result is that of the called function.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_MACHINERY):
@@ -43,7 +44,7 @@ def python_stack() -> tuple[str, ...]:
     return tuple(entries)
 
 
-# The same few lines occur at each step, so their texts are cached.
+# The frames of each training step have the same few lines, so the texts of lines are cached.
 @functools.lru_cache(maxsize=10_000)
 def _entry(path: str, line: int, function: str) -> str:
     inside = [

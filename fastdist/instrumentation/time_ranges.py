@@ -1,6 +1,6 @@
 """Named ranges of time per thread: fastdist's code adds them, and profilers read them.
 
-Code on a hot path checks the flag first, and costs one attribute access while nothing records:
+Code on a hot path checks the flag `on` first, which costs one attribute access if nothing records:
 
     start_ns = clock() if time_ranges.on else 0
     ...
@@ -33,7 +33,7 @@ MOST_RANGES: Final = 1_000_000
 class Wanted(NamedTuple):
     """The fields to record for each range besides its name and times: input shapes of an op,
     floating-point operations, the Python stack at the start, allocated bytes, the module whose call
-    contains it, and the time of other devices.
+    contains the range, and the time on devices other than the CPU.
     """
 
     shapes: bool = False
@@ -68,14 +68,15 @@ class TimeRange(NamedTuple):
 
     `node_id` is the worker id, or -1 outside of RPC. `is_remote` marks a range that was received
     with the answer to a call. An asynchronous range ends on another thread than it began on, and
-    contains no other ranges. A message and the work that it causes have the same `flow_id`;
-    otherwise it is 0. `flops` is an op's number of floating-point operations. `stack` has the
-    Python functions around it, innermost first. `memory_bytes` and `device_memory_bytes` are the
-    bytes that its thread allocated meanwhile on the CPU and on other devices, minus freed bytes.
-    An op and its Node in a backward pass have the same `sequence_nr`; otherwise it is -1. `module`
-    is the path of the innermost module whose call contains the range, such as "Net.encoder.0".
-    `device` is the device of the operands or of a kernel, such as "cuda:0"; it is "" for the CPU.
-    An op and its work on a device have the same `kernel_id`; otherwise it is 0.
+    contains no other ranges. A message and the work that it causes have the same `flow_id`; other
+    ranges have 0. `flops` is an op's number of floating-point operations. `stack` has the Python
+    functions around the range, innermost first. `memory_bytes` and `device_memory_bytes` are the
+    bytes that the thread allocated from start to stop, minus the bytes that it freed: on the CPU,
+    and on other devices. An op and its Node in a backward pass have the same `sequence_nr`; other
+    ranges have -1. `module` is the path of the innermost module whose call contains the range, such
+    as "Net.encoder.0". `device` is the device of the operands or of a kernel, such as "cuda:0"; it
+    is "" for the CPU. An op and its work on a device have the same `kernel_id`; other ranges have
+    0.
 
     Units   nanoseconds of `clock`
     """
@@ -109,20 +110,20 @@ class DeviceWork(Protocol):
 
 
 class Recording:
-    """All ranges that end between start() and stop(), which `with Recording() as r:` calls.
+    """Records all ranges that end between start() and stop(). A `with` statement calls both.
 
     Thread  any
-    Note    keeps the first `limit` ranges and counts the rest in `dropped`, so that a forgotten
-            recording does not use up the memory
+    Note    keeps the first `limit` ranges and counts the others in `dropped`, so that a recording
+            that nobody stops does not use up the memory
     """
 
     # Whether to record the ranges of remote calls on other workers, and whether to warn the owner
     # if that is not possible.
     follows_calls = True
     warns_of_calls = False
-    # Whether to call `began` and `ended` at the start and end of each block.
+    # Whether to call `began` and `ended` at the start and end of each `time_range` block.
     hears_beginnings = False
-    # Whether ops are appended to `ops` directly, without take_op, up to `most_ops` of them.
+    # Whether `add_op` may append to `ops` without a call of take_op, up to a length of `most_ops`.
     adds_ops = True
     most_ops = 0
 
@@ -146,14 +147,14 @@ class Recording:
     def stop(self) -> list[TimeRange]:
         """Stop recording; return the ranges in order of their starts.
 
-        Note    waits for pending work of devices; its errors are raised elsewhere
+        Note    waits for pending work of devices, but does not raise the errors of that work
         """
         time_ranges.forget(self)
         self.await_devices()
         ops, self.ops = self.ops, []
         self.ranges += [range_of_op(*one) for one in ops]
-        # Sorted into a new list, because another thread may still append its last range to the old
-        # one.
+        # Sort into a new list, because another thread may still append its last range to
+        # `self.ranges`.
         return sorted(self.ranges, key=lambda known: known.start_ns)
 
     def switch(self, *, cpu: bool | None = None, device: bool | None = None) -> None:
@@ -177,7 +178,7 @@ class Recording:
                 self.keep(known)
 
     def take(self, known: TimeRange) -> None:
-        """Record a range, unless its kind is switched off."""
+        """Record a range, unless `switch` has turned off ranges of this kind."""
         if self._keeps_device if known.category == "kernel" else self._keeps_cpu:
             self.keep(known)
 
@@ -199,13 +200,13 @@ class Recording:
             self.dropped += 1
 
     def await_work(self, work: DeviceWork) -> None:
-        """Record the range of a device's work when it is done."""
+        """Keep pending work of a device until `await_devices` records its range."""
         if self.wanted.device and self._keeps_device and len(self.works) < self._limit:
             self.works.append(work)
 
     def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:
-        """Called when a block of the calling thread begins; `more` has the fields that are known
-        then.
+        """Called when a block of the calling thread begins; `more` has the fields that are already
+        known.
         """
 
     def ended(self) -> None:
@@ -231,13 +232,14 @@ def range_of_op(
 
 
 class TimeRanges:
-    """The only object to which ranges are added; `on` is True while a Recording is open.
+    """Passes ranges to all open recordings; `on` is True while there is one. A process has one
+    object of this class, `time_ranges`.
 
     `node_id` is this process's worker id while it is in a group. `wanted` is the union of the
-    fields that recordings request. `is_full` says whether any field or the start of blocks is
-    requested. `follows_calls` says whether ranges of remote calls are requested.
-    `hearing_beginnings` has the recordings whose `began` must be called. `only` is the recording if
-    there is exactly one.
+    fields that recordings request. `is_full` says whether a recording requests any field, or calls
+    of `began`. `follows_calls` says whether a recording requests ranges of remote calls.
+    `hearing_beginnings` has the recordings whose `began` must be called. `only` is the open
+    recording if there is exactly one.
     """
 
     __slots__ = (
@@ -261,17 +263,17 @@ class TimeRanges:
         self.wanted = NOTHING
         self.node_id = -1
         self.only: Recording | None = None
-        # Guards the two attributes below. _listeners is replaced and never changed, so add reads it
-        # without the lock.
+        # Guards the two attributes below. The tuple _listeners is replaced and never changed, so
+        # ranges are passed on without the lock.
         self._listeners_lock = threading.Lock()
         self._listeners: tuple[Recording, ...] = ()
         self._watchers: list[_Watcher] = []
 
     def watch(self, name: str, watcher: Callable[[bool], None]) -> None:
-        """Call watcher(True) when a recording first requests the field `name` of Wanted (or "on":
-        when the first recording opens), and watcher(False) when no recording requests it any more.
+        """Call watcher(True) when the flag `name` becomes true, and watcher(False) when it becomes
+        false. The flag is "on", "is_full" or a field of `wanted`.
 
-        Note    called under a lock, so it must be short
+        Note    the watcher must return quickly, because a lock is held during its call
         """
         with self._listeners_lock:
             self._watchers.append(_Watcher(name, watcher))
@@ -283,8 +285,8 @@ class TimeRanges:
     def add(
         self, name: str, category: str, start_ns: int, stop_ns: int | None = None, **more: Any
     ) -> None:
-        """Add a range of the calling thread, which ends now by default; `more` has further fields
-        of TimeRange.
+        """Add a range of the calling thread. By default the range ends now. `more` has further
+        fields of TimeRange.
         """
         stop_ns = clock() if stop_ns is None else stop_ns
         me, my_name = threading.get_ident(), own_thread.name_or_find()
@@ -293,8 +295,8 @@ class TimeRanges:
         )
 
     def add_op(self, name: str, start_ns: int, number: int) -> None:
-        """Add the range of an op of the calling thread, which ends now, without further fields;
-        `number` is its sequence_nr.
+        """Add the range of an op that the calling thread has just run, without further fields.
+        `number` is the sequence_nr.
         """
         thread = own_thread.ident_and_name or own_thread.own()
         given = name, start_ns, clock(), thread, self.node_id, number
@@ -311,7 +313,7 @@ class TimeRanges:
             recording.take(known)
 
     def await_work(self, work: DeviceWork) -> None:
-        """Pass a device's work to all recordings, which record its range when it is done."""
+        """Pass a device's work to all recordings, which record its range when the work is done."""
         for recording in self._listeners:
             recording.await_work(work)
 
@@ -321,11 +323,11 @@ class TimeRanges:
 
     @staticmethod
     def thread_name() -> str:
-        """Return the name of the calling thread, as its ranges have it."""
+        """Return the name of the calling thread that its ranges have as `thread_name`."""
         return own_thread.name_or_find()
 
     def listen(self, recording: Recording) -> None:
-        """Pass all later ranges to a recording; after an error, pass none."""
+        """Pass all later ranges to a recording. If this raises an error, pass none."""
         with self._listeners_lock:
             before = self._listeners
             try:
@@ -357,8 +359,8 @@ class TimeRanges:
 
 
 class _Watcher:
-    """A function that is called when a field becomes requested, or is no longer requested. If it
-    raises, it is called again next time.
+    """A function that is called when the flag `name` changes. If the function raises, the next
+    check calls it again.
     """
 
     __slots__ = ("_knows", "_tell", "name")
@@ -395,8 +397,8 @@ time_ranges.watch("memory", memory_meter.switch)
 
 
 class time_range:
-    """Adds the time range of a block, even if it raises. One object must not be nested
-    in itself.
+    """Adds the time range of a `with` block, even if the block raises. An object must not be used
+    again inside its own block.
     """
 
     __slots__ = ("_bytes_before", "_category", "_more", "_name", "_start_ns", "_thread", "_told")
@@ -417,11 +419,11 @@ class time_range:
         return self._thread is not None
 
     def leave_open(self) -> None:
-        """Continue the range after the block, until end_elsewhere."""
+        """Let the range continue after the block, until `end_elsewhere` is called."""
         self._thread = threading.get_ident(), own_thread.name_or_find()
 
     def end_elsewhere(self) -> None:
-        """Add the range from the start of the block until now; it may be called in any thread."""
+        """Add the range from the start of the block until now. Any thread may call this."""
         if self._start_ns and self._thread is not None:
             known = TimeRange(self._name, self._category, self._start_ns, clock(), *self._thread)
             more = self._more | {"node_id": time_ranges.node_id, "is_async": True}
@@ -433,7 +435,8 @@ class time_range:
             self.note(stack=python_stack())
         if wanted.modules:
             self.note(module=module_path.get())
-        # Stored, so that each recording with a `began` gets an `ended`, even if it is closed.
+        # Stored, so that each recording whose `began` was called also gets `ended`, even if it is
+        # closed inside the block.
         self._told = time_ranges.hearing_beginnings
         for recording in self._told:
             recording.began(self._name, self._category, self._more)

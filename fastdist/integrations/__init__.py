@@ -8,14 +8,14 @@
 
 An engine runs processes. fastdist needs workers with ranks, which share a store and a secret.
 `group.Hub` serves the store in a process that outlives the workers: Ray's driver, or Dask's
-scheduler. `group.supervise` gives each rank a `worker.Life` and asks the engine to run it. If
-the process is lost or the function raises, `supervise` starts the next life. A life sets the same
-variables as `fastdist run`, so `init_rpc` and `init_process_group` need no arguments and programs
-run unchanged.
+scheduler. `group.supervise` makes a `worker.Life` for each rank, and lets the engine run the life
+in a process. If the process is lost or the function raises, `supervise` starts the next life of the
+rank. A life sets the same variables as `fastdist run`, so `init_rpc` and `init_process_group` need
+no arguments and programs run unchanged.
 
-The engine's own messages carry the secret. In the worker it is stored in memory, in an unnamed file
-that FASTDIST_JOB_SECRET_FILE refers to: it appears in no command line, environment or log, and on
-no disk.
+The engine's own messages carry the secret. A worker stores the secret in an unnamed file in memory,
+to which FASTDIST_JOB_SECRET_FILE refers. So the secret appears in no command line, environment or
+log, and on no disk.
 """
 
 from __future__ import annotations

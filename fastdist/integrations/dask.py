@@ -45,7 +45,7 @@ __all__ = ["FastdistPlugin", "run"]
 
 _logger = logging.getLogger(__name__)
 _LOOK_S = 0.25
-# The longest pause of a worker without a rank before it tries to join again.
+# The longest pause before a worker without a rank tries again to join a group.
 _MOST_LOOK_S = 2.0
 # How long a closing worker waits for the other workers of its group.
 _LEAVE_S = 5.0
@@ -64,8 +64,8 @@ def run(
 
     Each process is one worker with a rank, a common store and a shared secret. `train` calls
     `init_rpc("name")` or `init_process_group()` without more arguments, and shuts down before it
-    returns. It runs in a thread of the process's pool. If a worker process is lost, its nanny
-    restarts it, or another free process takes its rank.
+    returns. Dask calls `train` in a thread of the process's thread pool. If a worker process is
+    lost, its nanny restarts the process, or another free process takes its rank.
 
     Args:
         client: A `distributed.Client`.
@@ -79,9 +79,9 @@ def run(
         start_timeout: Seconds to wait for free workers, at the start and at each restart.
 
     Raises:
-        WorkerFailedError: A worker raised or was lost, and may not be restarted. The text has the
-            rank and the traceback; the cause is the exception.
-        EngineError: Too few workers became free in time; the text says how many there are.
+        WorkerFailedError: A worker raised an exception or was lost, and may not be restarted. The
+            text has the rank and the traceback; `__cause__` is the worker's exception.
+        EngineError: Too few workers became free in time; the text says how many the cluster has.
         ValueError: An argument is out of range.
 
     Example:
@@ -145,7 +145,7 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
                 self._waiting = asyncio.ensure_future(self._wait_for_place(worker))
 
     async def _join(self, worker: Any) -> bool:
-        """Join the group with a free rank, in a thread; return whether there was one."""
+        """Join the group if a rank is free, and return whether one was. RPC starts in a thread."""
         claim = await _on_scheduler(worker, join_group, self._plan, worker.address)
         if claim is None:
             return False
@@ -165,7 +165,7 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
         return True
 
     async def _wait_for_place(self, worker: Any) -> None:
-        """Take the first rank that becomes free; repeat an attempt that fails."""
+        """Join the group when a rank becomes free. Try again after an attempt that fails."""
         pause_s = _LOOK_S
         while not self._closing.is_set():
             with suppress(TimeoutError):
@@ -219,7 +219,7 @@ async def _on_scheduler(worker: Any, function: Callable[..., Any], *args: Any) -
 
 
 class _RemoteHub:
-    """A proxy of the scheduler's Hub: each method calls the Hub's method there."""
+    """A proxy of the scheduler's Hub: each method calls the same method of the Hub."""
 
     def __init__(self, client: Any, group: str) -> None:
         self._client, self._group = client, group
@@ -285,7 +285,7 @@ class _DaskEngine:
             self._pause()
 
     def _pause(self) -> None:
-        # A separate event, because the client's own events would wake at each change of any task.
+        # A plain pause: a wait for the client's own events would end at each change of any task.
         threading.Event().wait(_LOOK_S)
 
     def _on_scheduler(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -342,8 +342,8 @@ class _DaskEngine:
 def _live_in(
     pid: int, life: Life, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Outcome:
-    """Run a life, but only in its own process: Dask runs the tasks of lost workers
-    again elsewhere.
+    """Run a life, but only in the process `pid`: Dask runs the tasks of lost workers again in other
+    processes.
     """
     if os.getpid() != pid:
         return Outcome(failure=f"its process {pid} has ended", is_lost=True)

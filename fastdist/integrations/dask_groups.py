@@ -20,7 +20,7 @@ _PLUGIN_NAME = "fastdist-groups"
 
 @dataclass
 class _Member:
-    """The process of a rank. A later process may have the same address, so it has an id too."""
+    """The process of a rank. A later process may have the same address, but not `server_id`."""
 
     address: str
     server_id: str
@@ -31,7 +31,7 @@ class _Group:
     def __init__(self, hub: Hub, client: str | None) -> None:
         self.hub, self.client = hub, client
         self.members: dict[int, _Member] = {}
-        # Maps each rank of a plugin's group to its number of starts.
+        # Maps each rank of a plugin's group to the number of processes that have had the rank.
         self.starts: dict[int, int] = {}
 
     def lost(self, scheduler: Any) -> list[int]:
@@ -45,7 +45,7 @@ def _is_there(scheduler: Any, member: _Member) -> bool:
 
 
 class _Groups(SchedulerPlugin):  # type: ignore[misc]
-    """The groups of a cluster; a group ends with the client that created it."""
+    """The groups of a cluster. A group ends when the client that created it leaves the cluster."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
@@ -108,7 +108,9 @@ def close_group(group: str, dask_scheduler: Any) -> None:
 def claim_workers(
     group: str, ranks: Iterable[int], names: Sequence[Any] | None, dask_scheduler: Any
 ) -> dict[int, str] | str:
-    """Return the addresses of free workers for these ranks, or a text that says what is missing."""
+    """Reserve free workers for these ranks, and return the address of each rank's worker. If there
+    are too few, return a text that says what is missing.
+    """
     groups = _groups(dask_scheduler)
     members = groups.by_name[group].members
     ranks = list(ranks)
@@ -145,9 +147,10 @@ def claim_workers(
 
 
 def _is_named(state: Any, names: Sequence[Any]) -> bool:
-    """Return whether the user has named a worker.
+    """Return whether `names`, the user's names and addresses of workers, contain a worker.
 
-    Note  the address of an unnamed worker changes when its nanny restarts it
+    Note  a worker without a name also matches an address of the same machine, because the worker's
+          address changes when its nanny restarts it
     """
     if state.name in names or state.address in names or str(state.name) in map(str, names):
         return True
@@ -180,8 +183,8 @@ async def _replace(
 ) -> None:
     """Let nannies restart the processes of these ranks.
 
-    A process without a nanny is left alone, unless a function still runs there: the function
-    can be ended only by ending the process.
+    A process without a nanny would not be started again. It is ended only if its rank is in
+    `running`, because a function that still runs there cannot be ended without its process.
     """
     states = {rank: scheduler.workers[group.members[rank].address] for rank in ranks}
     ended = [state.address for rank, state in states.items() if state.nanny or rank in running]
@@ -233,7 +236,7 @@ def join_group(
 
 def leave_group(group: str, rank: int, address: str, dask_scheduler: Any) -> None:
     found = _groups(dask_scheduler).by_name.get(group)
-    # Another worker may have taken the rank.
+    # If another worker has taken the rank meanwhile, the rank is not freed.
     if found is not None and rank in found.members and found.members[rank].address == address:
         del found.members[rank]
         if not found.members:

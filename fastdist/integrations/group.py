@@ -1,4 +1,4 @@
-"""The store of a group, and the loop that runs and restarts the lives of its workers."""
+"""The store of a group, and the loop that starts the group's workers and restarts them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .worker import Life, Outcome, Whereabouts
 _logger = logging.getLogger(__name__)
 # Seconds for which the loop waits for the engine before it checks for lost workers.
 _LOOK_S = 0.5
-# Seconds for which other workers may go on after a failure, before their processes are ended.
+# After a failure, the other workers may run for this many seconds before their processes are ended.
 GRACE_S = 5.0
 # Variables of the driver that are passed to its workers: all processes must agree on them.
 _SETTINGS = ("FASTDIST_FROZEN_S", "FASTDIST_INIT_TIMEOUT", "FASTDIST_JOB_ID", "FASTDIST_SECURITY")
@@ -38,13 +38,13 @@ def settings_of_driver() -> dict[str, str]:
 
 
 class Hub:
-    """The store of a group and its secret; this process serves the store.
+    """The store and the secret of a group; this process serves the store.
 
     Args:
         host: The address by which workers reach this machine.
 
     Raises:
-        StoreError: No port is available there.
+        StoreError: No port is available at that address.
 
     Threads: any; a background thread reads reports of lost workers.
     """
@@ -61,7 +61,7 @@ class Hub:
         self._watch = LostWorkers(lambda: self._store, self._lost.append, self._closing)
 
     def tell_ended(self, rank: int, world_size: int) -> None:
-        """Mark a worker as ended successfully, so that no worker waits for it."""
+        """Record that a worker has ended successfully, so that no other worker waits for it."""
         self._store.tell_ended(rank, world_size)
         self._store.set(f"{ENDED}{rank}", b"")
 
@@ -92,7 +92,7 @@ class Hub:
 
 
 class Meeting(Protocol):
-    """The interface of a Hub, or of a proxy of one in another process."""
+    """The interface of a Hub, and of a proxy for a Hub in another process."""
 
     host: str
     port: int
@@ -115,12 +115,12 @@ class Meeting(Protocol):
 
 
 class Engine(Protocol):
-    """The interface of an engine: it starts, watches and ends the processes of a group's ranks."""
+    """The interface of an engine, which starts, watches and ends one process per rank."""
 
     def start(self, ranks: Sequence[int]) -> dict[int, Whereabouts]:
-        """Start a process for each of these ranks; return the whereabouts of all ranks.
+        """Start a process for each of these ranks; return the whereabouts of all ranks' processes.
 
-        Raises  EngineError that says what is missing, after a timeout
+        Raises  EngineError after a timeout, with a text that says what is missing
         """
 
     def begin(self, rank: int, life: Life) -> None:
@@ -157,15 +157,15 @@ class Run:
 
 
 def supervise(engine: Engine, hub: Meeting, run: Run) -> list[Any]:
-    """Run a life in each worker of a group until all have ended successfully; return their values
-    by rank.
+    """Run all workers of a group until each has ended successfully, and return the results of the
+    workers' functions by rank.
 
     A worker is restarted at most max_restarts times if its process is lost, its function raises, or
-    other workers declare it lost. With restart="worker" it is restarted alone, otherwise with all
-    others.
+    other workers declare it lost. With restart="worker" only this worker is restarted, otherwise
+    all workers are.
 
-    Raises  WorkerFailedError with the rank and its traceback, after all workers have ended;
-            EngineError if a process cannot be started
+    Raises  WorkerFailedError with the failed worker's rank and traceback, after all workers have
+            ended; EngineError if a process cannot be started
     """
     return _Supervision(engine, hub, run).run()
 
@@ -249,7 +249,7 @@ class _Supervision:
         return failures
 
     def _repeat(self, failures: dict[int, Outcome]) -> None:
-        """Restart the failed workers, or all workers; raise if no restart is left."""
+        """Restart the failed workers, or all workers; raise an error if no restart is allowed."""
         most = self.plan.max_restarts
         if self.plan.restart == WORKER:
             are_alone = bool(self.values) and not self._running_but(failures)
@@ -277,7 +277,7 @@ class _Supervision:
         self._begin(ranks)
 
     def _end_others(self, failures: dict[int, Outcome]) -> dict[int, Outcome]:
-        """Wait a limited time for the other workers to end; return all failures."""
+        """Wait at most GRACE_S for the other workers to end; return the old and new failures."""
         with suppress(StoreError):
             if self.plan.restart == WORKER:
                 self.hub.tell_no_restarts()
@@ -288,7 +288,9 @@ class _Supervision:
 
 
 def _first(failures: dict[int, Outcome]) -> tuple[int, Outcome]:
-    """Return the failure that caused the other failures, which may only be lost connections."""
+    """Return the rank and the outcome of the first failure that is not a lost connection, because a
+    lost connection may be the result of another failure.
+    """
     causes = [rank for rank in failures if not isinstance(failures[rank].error, ConnectionError)]
     rank = (causes or list(failures))[0]
     return rank, failures[rank]

@@ -37,7 +37,7 @@ def _ray() -> ModuleType:
 
 
 class _Actor:
-    """The process of a worker; Ray prefixes each line of its output with its repr."""
+    """The process of a worker. Ray writes the actor's repr before each line of its output."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
@@ -70,16 +70,17 @@ class RemoteWorker:
     ) -> Any:
         """Call function(*args, **kwargs) in the worker's process, and return the result.
 
-        The call runs in a separate thread, even while `run` is training there. It may use
-        `fastdist.distributed.rpc`. Ray transports arguments and result.
+        The function runs in a separate thread, even while `WorkerGroup.run` runs another function
+        in that process. The called function may use `fastdist.distributed.rpc`. Ray transports the
+        arguments and the result.
 
         Args:
             timeout: Seconds to wait; None waits until the call has ended.
 
         Raises:
-            WorkerLostError: The process was lost; the call may have run.
-            TimeoutError: The call did not end in time; it goes on.
-            Exception: The error of the function, as Ray raises it, with the worker's traceback.
+            WorkerLostError: The process was lost. The function may have run before.
+            TimeoutError: The call did not end in time. The function still runs.
+            Exception: The exception of the function, as Ray raises it, with the worker's traceback.
 
         Example:
             group.workers[1].rpc(os.getpid)
@@ -90,8 +91,8 @@ class RemoteWorker:
 class WorkerGroup:
     """Workers in Ray actors, each with a rank, a common store and a shared secret.
 
-    The actors are in one placement group, and live until `shutdown`. They end with the driver, even
-    if it is killed by SIGKILL. A group is a context manager.
+    The actors are in one placement group, and live until `shutdown`. They also end when the driver
+    ends, even by SIGKILL. A WorkerGroup is a context manager.
 
     Args:
         num_workers: The number of workers.
@@ -110,7 +111,7 @@ class WorkerGroup:
         EngineError: The resources did not become available in time; the text says what is missing.
         ValueError: An argument is out of range.
 
-    Threads: one at a time, except for `workers[i].rpc`, which any thread may call.
+    Threads: not thread-safe, except for `workers[i].rpc`, which any thread may call.
 
     Example:
         with WorkerGroup(num_workers=2, resources={"GPU": 1}, max_restarts=3) as group:
@@ -152,16 +153,17 @@ class WorkerGroup:
         """Run train(*args) in every worker; return the results by rank when all have ended.
 
         `train` calls `init_rpc("name")` or `init_process_group()` without more arguments, and shuts
-        down before it returns. A restarted worker runs it again, with `dist.restart_count()`
-        increased by one. It may run in a thread other than its process's main thread.
+        down before it returns. A restarted worker runs `train` again, with `dist.restart_count()`
+        increased by one. Ray may call `train` in a thread that is not the main thread of its
+        process.
 
         Args:
-            train: A function that can be pickled, as functions of `__main__` can.
-            *args: Its arguments, such as a config.
+            train: A function that can be pickled. It may be defined in `__main__`.
+            *args: Arguments of train, such as a config.
 
         Raises:
-            WorkerFailedError: A worker raised or was lost, and may not be restarted. The text has
-                the rank and the traceback; the cause is the exception.
+            WorkerFailedError: A worker raised an exception or was lost, and may not be restarted.
+                The text has the rank and the traceback; `__cause__` is the worker's exception.
             EngineError: A process could not be restarted, or the group is shut down.
         """
         if self._is_closed:
@@ -211,7 +213,7 @@ class _RayEngine:
         self.program: tuple[Callable[..., Any], tuple[Any, ...]] = (int, ())
         self._actors: dict[int, Any] = {}
         self._places: dict[int, Whereabouts] = {}
-        # Maps Ray's reference of each running life to its rank.
+        # Maps Ray's reference to the result of each running life to the life's rank.
         self._lives: dict[Any, int] = {}
         self._ended: dict[int, Any] = {}
         self._size = size

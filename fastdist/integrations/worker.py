@@ -30,7 +30,7 @@ _SECRET_TEXT = "FASTDIST_JOB_SECRET"
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """The location of an engine's process: its id, and a name that is unique to its node."""
+    """The location of an engine's process: the process id, and a name that only its node has."""
 
     pid: int
     node: str
@@ -43,10 +43,12 @@ class Whereabouts:
 
 @dataclass(frozen=True)
 class Life:
-    """The rank of a worker in a run, the secret, and the number of its starts.
+    """The data with which a process becomes a worker: the rank, the number of restarts, and the
+    group's store, secret and restart policy.
 
-    `restart` is "worker" if lost workers are restarted one by one, else "group". `settings` are
-    variables that the driver passes on. The secret is hexadecimal, or None if security is off.
+    `restart` is "worker" if only lost workers are restarted, or "group" if all workers are.
+    `settings` are environment variables of the driver. `secret` is hexadecimal, or None if security
+    is off.
     """
 
     place: Place
@@ -66,10 +68,11 @@ class Life:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a life: a value, or a traceback as text and the exception.
+    """The end of a life: the function's `value`, or a traceback as text in `failure` and the
+    exception in `error`.
 
-    `error` is None if the exception cannot be pickled. With `is_lost` the process has ended or
-    cannot be reached, and `failure` says how this was detected.
+    `error` is None if the exception cannot be pickled. If `is_lost` is true, the process has ended
+    or cannot be reached, and `failure` says how this was detected.
     """
 
     value: Any = None
@@ -78,7 +81,8 @@ class Outcome:
     is_lost: bool = False
 
 
-# Held while this process is a worker: a process has one rank, one environment and one RPC agent.
+# Held while this process is a worker. It cannot be two workers at a time, because it has only one
+# environment and one RPC agent.
 _is_worker = threading.Lock()
 
 
@@ -126,7 +130,7 @@ def environment_of(life: Life) -> Iterator[None]:
 def _begin_life() -> None:
     """Clear the state of an earlier life in this process.
 
-    Raises  EngineError if its program has left RPC or process groups open
+    Raises  EngineError if the earlier life's function has left RPC or process groups open
     """
     init = sys.modules.get("fastdist.distributed.rpc.init")
     groups = sys.modules.get("fastdist.distributed.distributed_c10d")
@@ -152,10 +156,11 @@ def _change_environment(variables: Mapping[str, str]) -> None:
 
 
 def _in_memory(text: str) -> int:
-    """Return a descriptor of an unnamed file that only this user may read.
+    """Return a descriptor of an unnamed file in memory with this text, which only this user may
+    read.
 
-    Note  processes that the worker starts read it through /proc. It disappears with the worker,
-          even after SIGKILL, so nothing is left on a disk
+    Note  processes that the worker starts read the file through /proc. The file disappears when the
+          worker ends, even by SIGKILL, so nothing is left on a disk
     """
     fd = os.memfd_create("fastdist-job-secret", os.MFD_CLOEXEC)
     try:
@@ -189,7 +194,7 @@ def live(life: Life, function: Callable[..., Any], arguments: tuple[Any, ...]) -
 
 
 def _text_of(error: BaseException) -> str:
-    """Return the traceback, starting with the function's own frames."""
+    """Return the traceback as text, without the frames of this file before the function's."""
     tb = error.__traceback__
     while tb is not None and tb.tb_next is not None and tb.tb_frame.f_code.co_filename == __file__:
         tb = tb.tb_next

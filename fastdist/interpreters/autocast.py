@@ -2,8 +2,9 @@
 
 While autocast is on in some thread, `modes.tracers` is not zero. The short path then casts the
 operands of calls on plain tensors (`cast_plain` in dispatch/call.py); other calls are offered to
-this module. While autocast is off in all threads, nothing is checked. A composite whose name is in
-the lists is cast before it runs; its ops are offered as well, but find their operands cast already.
+this module. While autocast is off in all threads, nothing is checked. The arguments of a composite
+whose name is in the lists are cast before it runs; its ops are offered as well, but their operands
+have the right dtype already.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ _LOSSES = """
     smooth_l1_loss soft_margin_loss triplet_margin_loss
     binary_cross_entropy_with_logits multilabel_soft_margin_loss
 """
-# Device type -> the ops that compute in autocast's dtype, in float32, and in the widest dtype of
-# their inputs. Source: PyTorch, aten/src/ATen/autocast_mode.h.
+# Three dicts from device type to ops: the ops of `_LOWER` compute in autocast's dtype, the ops of
+# `_FLOAT32` in float32, and the ops of `_WIDEST` in the widest dtype of their inputs. Source:
+# PyTorch, aten/src/ATen/autocast_mode.h.
 _LOWER = {
     "cpu": _words(
         f"""{_CONVOLUTIONS} addbmm addmm baddbmm bmm linear matmul mm prelu
@@ -79,10 +81,11 @@ NAMES = frozenset[str]().union(*[s for by in (_LOWER, _FLOAT32, _WIDEST) for s i
 
 
 class _ThreadCasts(threading.local):
-    # Device type -> the dtype of the innermost open block; None for enabled=False.
+    # Device type -> the dtype of the innermost open block; None for a block with enabled=False.
     dtypes: dict[str, DType | None]
     depth = 0
-    # Parameters cast within the outermost block, with their versions, so that each is cast once.
+    # Casts of parameters within the outermost block, with the version of each parameter at its
+    # cast, so that each parameter is cast once.
     cache: dict[tuple[int, bool, DType], tuple[Tensor, int, Tensor]]
     is_cached = True
     # The dtype for blocks without dtype=, if set_autocast_dtype has set it.
@@ -107,7 +110,7 @@ class _Autocast(Interpreter):
     needs_general_path = False
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Run a call on cast operands, if the lists demand a cast."""
+        """Run a call on cast operands, if PyTorch's lists require a cast."""
         given, more = args
         if op.kind == "composite":
             wanted = wanted_dtype(op.cast_as, (*given, *more.values()))
@@ -129,16 +132,16 @@ def _is_on() -> bool:
 
 
 def enter(device_type: str, dtype: DType | None, is_cached: bool) -> None:
-    """Cast to dtype on a device type from now on in this thread; None switches casting off."""
+    """Let this thread cast to `dtype` on a device type from now on; None switches casting off."""
     _enter(({**casts.dtypes, device_type: dtype}, is_cached))
 
 
 def leave(before: tuple[Any, bool], depth: int) -> None:
-    """Restore the state before enter, which casting_now returned; depth is the number of open
-    blocks.
+    """Restore `before`, the state that `casting_now` returned before `enter`; `depth` is the number
+    of blocks that remain open.
 
-    Note    a Ctrl-C may be raised before the first line: code that must not lose the assignments
-            makes them itself before the call, see Note [Ctrl-C and grad mode]
+    Note    a KeyboardInterrupt may be raised before the first line. Code that must not lose the
+            assignments makes them itself before it calls `leave`, see Note [Ctrl-C and grad mode]
     """
     casts.dtypes, casts.is_cached = before
     casts.depth = depth
@@ -150,7 +153,7 @@ def leave(before: tuple[Any, bool], depth: int) -> None:
 
 @contextmanager
 def casting_as(before: tuple[Any, bool]) -> Iterator[None]:
-    """Inside this block, cast as the thread that called `casting_now` did at that time."""
+    """Inside this block, cast as the thread that called `casting_now` did when it called it."""
     outside = casting_now()
     if not before[0] and not outside[0]:  # the usual case; ops keep their short path
         yield
@@ -174,7 +177,7 @@ def casting_now() -> tuple[Any, bool]:
 def _enter(state: tuple[Any, bool]) -> None:
     count_tracers(1)
     list_open(autocast, True)
-    # Last, so that a Ctrl-C before this changes nothing.
+    # These assignments come last: a Ctrl-C before them leaves the dtypes as they were.
     casts.depth += 1
     casts.dtypes, casts.is_cached = state
 
@@ -265,7 +268,7 @@ def is_to_cast(value: Any, wanted: DType | None) -> bool:
 
 
 def cast_one(value: Tensor, wanted: DType) -> Tensor:
-    """Return a tensor cast to wanted; a parameter is cast once within an outermost block."""
+    """Return a tensor cast to `wanted`. In an outermost block, a parameter is cast only once."""
     edge = value._edge
     if edge is None or not edge.is_accumulate or wanted is float32 or not casts.is_cached:
         return value.to(wanted)

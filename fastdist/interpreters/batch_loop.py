@@ -1,4 +1,4 @@
-"""Runs a function once for each element of a batch: random draws, and functions without a rule."""
+"""Calls a function once per element of a batch: random draws, functions without a batching rule."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .batched_tensor import (
     value_at,
 )
 
-# Functions that draw a tensor of a given shape; all other draws call these, or draw arrays.
+# Functions that draw a tensor of a given shape. Other random functions call them, or draw arrays.
 _DRAWS = frozenset(
     ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
 )
-# Functions that make a tensor like another one; for a batch they make a writable batch.
+# Functions that make a tensor like another one. For a batch, they make a writable batch.
 _LIKE = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
-# Functions that depend on where elements are in memory, which a batch changes.
+# Functions that depend on the positions of elements in memory, which are different in a batch.
 _REFUSED = frozenset({"as_strided_scatter"})
 # Functions whose results have lengths that depend on values.
 _OF_ANY_LENGTH = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
@@ -45,8 +45,9 @@ def warn_of_loop(name: str) -> None:
 
 
 def loop(function: Callable[..., Any], args: Sequence[Any], level: int) -> Any:
-    """Call function once for each element of the batches in args, and return the stacked results.
-    For an empty batch, return an empty batch of the results for zeros.
+    """Call `function` once for each element of the batches in `args`, and return the stacked
+    results. For an empty batch, call `function` once with zeros, and return empty batches of such
+    results.
     """
     size = levels.sizes[level - 1]
     if not size:
@@ -67,7 +68,7 @@ def _joined(found: Sequence[Any]) -> Any:
 
 
 def _nth(arg: Any, i: int | None, level: int) -> Any:
-    """Return the argument for the i-th call; zeros in its place if i is None."""
+    """Return the argument for the i-th call, or zeros of the same shape if i is None."""
     if isinstance(arg, list | tuple) and level_of(arg):
         return type(arg)([_nth(one, i, level) for one in arg])
     value = value_at(arg, level)
@@ -77,8 +78,8 @@ def _nth(arg: Any, i: int | None, level: int) -> Any:
 
 
 def over_batch(op: Any, rest: Interpreters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a composite that has a batch among its arguments, or a random draw inside vmap; NOT_TAKEN
-    for other calls. `rest` are the interpreters that come after vmap.
+    """Run a composite that has a batch among its arguments, or a random draw inside vmap. Return
+    NOT_TAKEN for other calls. `rest` are the interpreters that come after vmap.
     """
     name, function = op.name, op.general
     draws = name in _DRAWS
@@ -114,11 +115,11 @@ def over_batch(op: Any, rest: Interpreters, args: tuple[Any, ...], kwargs: dict[
             return found
         except NeedsNumbers:
             warn_of_loop(name)
-    # A draw was offered to all levels already, but other arguments may be batches of an outer
-    # level.
+    # A draw must not be offered to vmap again. Other functions must, because their other arguments
+    # may be batches of an outer level.
     result = loop(call if draws else anew, given, level)
     if name.endswith("_"):
-        return args[0]  # the calls have written to its elements
+        return args[0]  # each call has written into its element
     return tree_map(lambda one: batched(one, level), result)
 
 
@@ -138,7 +139,7 @@ def _refuse(name: str, given: Sequence[Any]) -> None:
 
 
 def writable_copy(input: Any, others: Sequence[Any]) -> Any:
-    """Return a copy of input to write into; if `others` contain a batch, a batch of copies."""
+    """Return a writable copy of `input`, or a batch of copies if `others` contain a batch."""
     level = level_of((input, *others))
     if not level or (isinstance(input, Batched) and input.level == level):
         return input.clone()

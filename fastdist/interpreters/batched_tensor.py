@@ -13,17 +13,19 @@ from ..tensor.tensor import Tensor
 
 
 class NeedsNumbers(RuntimeError):
-    """Raised if a function reads the values of one tensor, so it cannot run on a batch."""
+    """Raised if a function cannot run on a batch, because it reads the values of one tensor."""
 
 
 class TakesNoBatch(RuntimeError):
-    """Raised if a function is undefined for a batch: its result's shape depends on values."""
+    """Raised if a function does not accept a batch, for example if its result's shape depends on
+    values.
+    """
 
 
 class Batched(Tensor):
     """A batch at one level of `vmap`: call i has the tensor value[i]. The batch has the layout of
-    one such tensor. The value may be a Batched of an outer level. The batch has no graph or
-    tangents: its value has them.
+    one such tensor. `value` may be a Batched of an outer level. The batch has no graph or tangents
+    of its own: `value` has them.
     """
 
     __slots__ = ("level", "value")
@@ -84,7 +86,7 @@ class Batched(Tensor):
         return self.value.is_leaf
 
     def item(self) -> Any:
-        """Raise an error: each call would get another number."""
+        """Raise an error: each call has a different number."""
         raise NeedsNumbers(
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
             "calling .item() on a Tensor, please try to rewrite what you're doing with other "
@@ -115,7 +117,7 @@ class _ThreadState(threading.local):
 levels: Final = _ThreadState()
 
 
-# The key under which a layout stores the layout of the elements of a batch.
+# The key in `routes` of a layout under which the layout of one element of the batch is stored.
 _OF_EACH: Final = "layout of each"
 
 
@@ -139,8 +141,8 @@ def level_of(values: Iterable[Any]) -> int:
 
 
 def unbatched(tensor: Tensor) -> Tensor:
-    """Return the tensor of all calls, without batch levels, for checks that fail if one call
-    fails.
+    """Return the plain tensor that holds the values of all calls, for checks that must hold in all
+    calls.
     """
     while tensor.__class__ is Batched:
         tensor = tensor.value
@@ -155,13 +157,13 @@ def map_unbatched(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tenso
 
 
 def max_over_batch(counts: Tensor) -> int:
-    """Return the greatest number of all calls; 0 for an empty batch."""
+    """Return the greatest element of `counts` over all calls; 0 for an empty batch."""
     every: Any = unbatched(counts)
     return int(every.max()) if every._layout.numel else 0
 
 
 def same_over_batch(name: str, lengths: Tensor) -> int:
-    """Return the length of the result, which must be the same in all calls; 0 for an empty batch.
+    """Return the length of a result; `lengths` must be equal in all calls. An empty batch has 0.
 
     Raises  RuntimeError if the lengths differ
     """
@@ -186,8 +188,8 @@ def value_at(one: Any, level: int, *, size: int | None = None) -> Any:
 
 
 def base_of(tensor: Tensor, depth: int) -> Tensor:
-    """Return the tensor without its batches of levels 1 to depth. Their axes come first, outermost
-    first.
+    """Return the tensor without its batches of levels 1 to `depth`. The result begins with the
+    batch axes, the axis of the outermost level first.
     """
     for level in range(depth, 0, -1):
         tensor = value_at(tensor, level, size=levels.sizes[level - 1])

@@ -1,4 +1,4 @@
-"""How an op runs on a whole batch of tensors, by a rule that follows from its declaration: `vmap`.
+"""The batching rules of `vmap`: most follow from an op's declaration, and run it on a whole batch.
 
 While a level of vmap is open, `modes.tracers` is not zero, and calls with a batch among their
 operands are offered to this module. See Note [Batching rules].
@@ -29,18 +29,19 @@ from .batched_tensor import (
 )
 
 # Note [Batching rules]
-# A batch is a value whose first axis counts the calls. An op can run on the value as on one tensor
-# if its axes are counted without the first one. Most rules follow from the declaration: pointwise
-# ops run if all operands have equally many axes (`aligned`), and ops whose attributes name axes
-# (`_AXES`) run with these attributes shifted by one. Other ops declare their rule by `batch=`
-# (BATCH_WORDS in the package dispatch), or register it with `@op.batches`. All other ops are called
-# once for each element (`call_one_by_one`), with PyTorch's warning, which names the op. A rule
-# calls ops on values, which may be batches of an outer level, so nested vmap needs no further code.
+# The value of a batch is a tensor whose first axis counts the calls. An op can run on the value as
+# on one tensor if the op's attributes count the axes without the first one. Most rules follow from
+# the declaration: pointwise ops run once all values have the same number of axes (`aligned`), and
+# ops whose attributes name axes (`_AXES`) run with these attributes increased by one. Other ops
+# declare their rule by `batch=` (BATCH_WORDS in the package dispatch), or register it with
+# `@op.batches`. All other ops are called once for each element (`call_one_by_one`), with PyTorch's
+# warning, which names the op. A rule calls ops on values, which may be batches of an outer level,
+# so nested vmap needs no further code.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 
 class _Batches(Interpreter):
-    """Runs calls on batches. Plain tensors are the same in all calls of a batch."""
+    """Runs ops on batches. A tensor that is not a batch has the same value in all calls of vmap."""
 
     order = 1
     sees_plain = False
@@ -61,7 +62,7 @@ Levels = tuple[int, tuple[int, ...], tuple[str, ...]]
 
 @contextmanager
 def open_level(size: int, randomness: str) -> Iterator[int]:
-    """Open a level of vmap with batches of this size, in this thread and block."""
+    """Inside this block, open a level of vmap in this thread, with batches of this size."""
     depth, sizes, kinds = levels_now()
     with using_levels((depth + 1, (*sizes, size), (*kinds, randomness))):
         yield depth + 1
@@ -74,7 +75,7 @@ def levels_now() -> Levels:
 
 @contextmanager
 def using_levels(open: Levels) -> Iterator[None]:
-    """Inside this block, make exactly these levels the open ones of this thread."""
+    """Inside this block, replace the open levels of this thread by the levels in `open`."""
     before = levels_now()
     try:
         list_open(batches, open[0] > 0)
@@ -82,7 +83,7 @@ def using_levels(open: Levels) -> Iterator[None]:
         count_open(levels, open[0])
         yield
     finally:
-        # Assignments first: no Ctrl-C can interrupt them.
+        # The assignments come first, because no Ctrl-C can interrupt them.
         levels.depth, levels.sizes, levels.randomness = before
         count_open(levels, before[0])
         list_open(batches, before[0] > 0)
@@ -162,8 +163,8 @@ def pointwise(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], lev
 
 
 def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return operands, with 0-d batches cast to the promoted dtype: with their batch axis they
-    would not count as 0-d in the promotion.
+    """Return operands, in which 0-d batches are cast to the promoted dtype: the values of these
+    batches have a batch axis, so dtype promotion would not treat them as 0-d.
     """
     pairs = list(zip(op.tensors, operands, strict=True))
     meeting = [o for name, o in pairs if name not in CONDITIONS]
@@ -178,13 +179,13 @@ def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _on_last_axes(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    op.require_plan(operands, attributes)  # the plan must not see the batch axis
+    op.require_plan(operands, attributes)  # the plan's checks need shapes without the batch axis
     return op.general(tuple(aligned(operands, level, whole(operands, level))), attributes)
 
 
 def fold_into_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    """Merge the batch axis with the first axis of the first operand: op treats its rows
-    separately.
+    """Run op on a first operand whose batch axis is merged into its first axis. The op must treat
+    the rows of this operand separately.
     """
     input, *others = operands
     if level_of(others) == level:
@@ -197,7 +198,7 @@ def fold_into_first_axis(op: Any, operands: Sequence[Any], attributes: Any, leve
 
 
 def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    """Run an op whose operands have the same axes, with the axes in its attributes shifted by
+    """Run an op whose operands have equally many axes; the axes in its attributes are increased by
     one.
     """
     ndim = len(_shape(operands[0]))
@@ -210,7 +211,7 @@ def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], le
         many = isinstance(axis, list | tuple)
         listed = many and isinstance(axis[0], list | tuple)
         if listed:
-            (axis,) = axis  # flip(x, (0, 1)), or flip(x, 0, 1)
+            (axis,) = axis  # as in flip(x, (0, 1)); flip(x, 0, 1) is not listed
         moved = [normalize_axis(op.name, one, ndim) + 1 for one in (axis if many else (axis,))]
         axes = tuple(moved) if many else moved[0]
         named[name] = (axes,) if listed else axes
@@ -218,8 +219,8 @@ def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], le
 
 
 def _reduce_all(op: Any, operands: Sequence[Any], named: dict[str, Any], level: int) -> Any:
-    """Run a reduction over all axes: flatten each element of the batch, and reduce along that
-    axis.
+    """Run a reduction over all axes: flatten each element of the batch to one axis, and reduce
+    along this axis.
     """
     if "keepdim" not in named and op.name != "count_nonzero":
         return call_one_by_one(op, operands, tuple(named.values()), level)
@@ -238,7 +239,7 @@ def _reduce_all(op: Any, operands: Sequence[Any], named: dict[str, Any], level: 
 def _scalars_as_rows(
     op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
 ) -> Any:
-    """Run an op on 0-d tensors as on tensors with one axis of length 1."""
+    """Run an op on a batch of 0-d tensors: give each tensor an axis of length 1, then remove it."""
     rows = [batched(value.reshape(-1, 1), level) for value in whole(operands, level)]
     found = along_axes(op, rows, attributes, level)
     if isinstance(found, tuple):
@@ -249,8 +250,8 @@ def _scalars_as_rows(
 def for_empty_batch(
     op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
 ) -> Any:
-    """Return an empty batch of op's results for zeros. It is for ops that do not accept an axis of
-    length 0.
+    """Return an empty batch of the results that op has for zeros. This function is for ops that do
+    not accept an axis of length 0.
     """
     return loop(lambda *one: op.general(one, attributes), operands, level)
 
@@ -272,11 +273,11 @@ def call_one_by_one(
 
 
 def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: Any) -> Tensor:
-    """Call an in-place method on the value of the first operand, with the values of the others;
-    return the first operand.
+    """Call an in-place method on the value of the first operand, with the values of the other
+    operands; return the first operand.
 
     Raises  RuntimeError if another operand is a batch at a level at which the first operand is not
-            one
+            a batch
     """
     target, level = operands[0], level_of(operands)
     if not isinstance(target, Batched) or target.level != level:

@@ -2,10 +2,10 @@
 
 # Note [Work of devices]
 # A GPU finishes the work of an op after the op has returned. While a profile records the work, an
-# event is recorded on the current stream before the op, and another one after it. When the profile
-# ends, the time between them is the op's work, whichever kernels it launched. Work of an op that
-# runs within another op counts for the outer op. The offset between the clocks of a device and of
-# the host is measured once per device, by waiting for an event.
+# event is recorded on the current stream before the op, and a second event after the op. When the
+# profile ends, the time between the two events is read: it is the op's work, whichever kernels the
+# op launched. Work of an op that runs within another op counts for the outer op. The offset between
+# the clocks of a device and of the host is measured once per device, by waiting for an event.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _next_id: Final[Callable[[], int]] = itertools.count(1).__next__
 
 
 class _Base(NamedTuple):
-    """One moment, as an event of a device and as a time of the host's clock."""
+    """The same moment as an event on a device and as a time of the host's clock."""
 
     event: Any
     at_ns: int
@@ -35,7 +35,7 @@ class _Within(threading.local):
 
 
 _within: Final = _Within()
-# If two threads measure at the same time, either offset is right.
+# Two threads may measure a device's offset at the same time: either result is right.
 _bases: Final[dict[Device, _Base]] = {}
 time_ranges.watch("device", lambda is_wanted: None if is_wanted else _bases.clear())
 

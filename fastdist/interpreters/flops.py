@@ -13,8 +13,9 @@ def flops_of(name: str, operands: Any, result: Any) -> int:
     """Return the number of operations of a matrix product, a convolution, or an elementwise add or
     mul; 0 for all other ops, and for in-place ones.
 
-    Note    convolutions are counted per output element, so that groups and dilation are right; if
-            operands broadcast, the result's elements count; as in PyTorch, biases are not counted
+    Note    a convolution is counted per output element, so that counts are right with groups and
+            dilation. If operands broadcast, the elements of the result are counted. As in PyTorch,
+            the additions of biases are not counted
     """
     count = _COUNTED.get(name)
     if count is None:

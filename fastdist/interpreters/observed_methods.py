@@ -1,6 +1,6 @@
-"""Methods of tensors that are not ops, reported to a profile and to a recorder while one is open.
+"""Tensor methods that are not ops: their calls are reported to open profiles and recorders.
 
-While neither is open, the original methods are in place, which costs nothing.
+While no profile or recorder is open, Tensor has its original methods, so calls cost nothing extra.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _EVENTS: Final = {
     "reshape": "reshape",
     "zero_": "zero_",
 }
-# Methods by which a program reads values: a trace treats what the program computes from them as
-# constants.
+# Methods by which a program reads values of a tensor. A trace treats everything that the program
+# computes from these values as constants.
 _READING: Final = (
     *("__array__", "__bool__", "__complex__", "__float__", "__index__", "__int__", "item"),
     *("numpy", "tolist"),
 )
-# Guards the count and the replaced methods of Tensor; while it is held, no other lock is taken.
+# Guards `_num_observers` and the replaced methods of Tensor. Its holder takes no other lock.
 _observers_lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_observers_lock")
 _num_observers = 0
 
 
 def install() -> None:
-    """Replace the methods whenever a profile or a recorder is open.
+    """Arrange that the methods are replaced while a profile or a recorder is open.
 
-    Note    called once, after Tensor has got its methods
+    Note    called once, after all methods of Tensor have been defined
     """
     names = {*_EVENTS, *_READING}
     owners = {name: next(one for one in Tensor.__mro__ if name in vars(one)) for name in names}

@@ -1,6 +1,6 @@
-"""Ops on sparse tensors: runs the rule registered for an op, or raises an explaining error.
+"""Ops on sparse tensors: runs the rule registered for an op, or raises an error with a workaround.
 
-An op's general path calls this module for operands that it does not take. The rules
+An op's general path calls this module for operands that the op does not take. The rules
 (ops/sparse/rules.py and the files next to it) work on coordinates and values, which are dense
 Tensors, so they run on every device.
 """
@@ -17,7 +17,7 @@ RULES: dict[str, Rule] = {}
 
 
 def on_sparse(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule, a function of (operands..., attributes...), for ops of these names. It is
+    """Register a rule for ops of these names: a function of (operands..., attributes...), which is
     called if an operand is sparse.
     """
 
@@ -38,7 +38,7 @@ def meet_sparse(
 ) -> Any:
     """Return the result of an op's rule; NotImplemented if no operand is sparse.
 
-    Raises  NotImplementedError if there is no rule
+    Raises  NotImplementedError if there is no rule, or if `out` is given
     """
     found = [operand for operand in operands if is_sparse(operand)]
     if not found:

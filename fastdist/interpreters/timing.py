@@ -1,9 +1,10 @@
 """Measures how long ops take, while instrumentation/time_ranges.py records.
 
-Profiles are offered calls on an op's general path, which reads `modes.tracers` anyway: without a
-profile this costs nothing. If they need only names and times, a timed version of the short path
-reports the call, see Note [The short path] in dispatch/short_path.py. A composite reports a time
-range that contains the time ranges of its ops; dispatch/declaration.py has the names of events.
+An op's general path, which reads `modes.tracers` anyway, offers the op's calls to profiles: this
+costs nothing while no profile is open. If the profiles need only names and times, a timed version
+of the short path reports the call, see Note [The short path] in dispatch/short_path.py. A composite
+reports a time range that contains the time ranges of its ops; dispatch/declaration.py has the names
+of events.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ time_ranges.watch("on", partial(list_in_process, profiles))
 
 def time_composite(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run a composite and report its time, for profiles that need only names and times. Return
-    NOT_TAKEN if it has no event, or is being timed already.
+    NOT_TAKEN if the composite has no event, or is being timed already.
     """
     outer, event = of_thread.resuming, op.event_name
     if outer is not None and outer[0] is op:
@@ -88,12 +89,12 @@ def run_timed(
     *,
     op: Any = None,
 ) -> Any:
-    """Run call(*args, **kwargs), report its time under the name of an event, with further data if
-    wanted, and return its result.
+    """Run call(*args, **kwargs), report its time under the name of an event, with further data if a
+    profile wants them, and return the result.
 
-    Note    if `op` is given, `call` is its general path and `args` begin with the operands; then
-            the Node, the operations and the device's work are reported too. A composite leaves
-            these to its ops
+    Note    if `op` is given, `call` is its general path, and args[0] are the operands. Then the
+            Node, the number of floating-point operations and the device's work are reported too.
+            For a composite, its ops report these data
     """
     if not time_ranges.is_full and op is None:
         start_ns = clock()
@@ -108,10 +109,11 @@ def run_timed(
     if device is not CPU:
         known.note(device=str(device))
     if wanted.shapes:
-        # () stands for a value that is not a tensor.
+        # A value that is not a tensor has the shape ().
         known.note(shapes=tuple([tuple(getattr(value, "shape", ())) for value in given]))
     if op is not None and tls.grad:
-        # A preliminary number, corrected after the call: other threads record Nodes as well.
+        # A preliminary number: other threads may record Nodes too, so it is corrected after the
+        # call.
         known.note(sequence_nr=before + 1)
     works = wanted.device and device is not CPU
     with known:
@@ -127,7 +129,7 @@ def run_timed(
 
 
 def _recorded_as(result: Any, before: int) -> int:
-    """Return the number of the Node that records the op; -1 if it was not recorded."""
+    """Return the sequence number of the Node that records the op; -1 if no Node records it."""
     for tensor in result if isinstance(result, tuple) else (result,):
         node = node_of(tensor._edge) if isinstance(tensor, Tensor) else None
         if node is not None and not node.is_accumulate and node.seq > before:
@@ -136,7 +138,7 @@ def _recorded_as(result: Any, before: int) -> int:
 
 
 def _count_memory(given: tuple[Any, ...], result: Any) -> None:
-    """Count the memory of a result's new arrays; arrays of arguments or of `out` do not count."""
+    """Count the memory of a result's new arrays, but not the arrays of arguments or of `out`."""
     known = {id(root) for value in values_of(given) for root in _roots_of(value)}
     for tensor in result if isinstance(result, tuple) else (result,):
         for root in _roots_of(tensor):

@@ -34,27 +34,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 MANY = frozenset({"coordinates", "given", "indices", "matrices", "operands", "tensors"})
 # The functions that themselves search their lists for subclasses of Tensor.
 LOOKING = frozenset({"cat", "stack"})
-# Common argument types that never override.
+# Common argument types, none of which overrides calls.
 _USUAL = frozenset({*NEVER_ASKED, DType, Device, Size, tuple, list})
-# Queries about any value, and functions that make a new tensor from any data: never offered.
+# Queries about any value, and functions that make a new tensor from any data. Their calls are never
+# offered.
 IGNORED = frozenset({"as_tensor", "asarray", "is_storage", "is_tensor", "tensor"})
 
 
 def none_overrides(values: Iterable[Any]) -> bool:
-    """Return True if all values are of classes that are known never to override. If it is False,
-    a class may or may not override.
+    """Return True if all values are of classes that are known not to override calls. If the result
+    is False, a class may or may not override calls.
     """
     return NEVER_ASKED.issuperset(map(type, values))
 
 
 def overridable(function: F) -> F:
-    """Return a hand-written function that offers each call to overrides first."""
+    """Return a function that offers each call to overrides, and then runs `function`."""
     return _offered(function, _USUAL.issuperset)
 
 
 def overridable_method(function: F) -> F:
-    """Return a hand-written method that offers each call first, and raises TypeError if its first
-    argument is not a Tensor.
+    """Return a method that offers each call to overrides, and then runs a hand-written method. It
+    raises TypeError if its first argument is not a Tensor.
     """
 
     @wraps(function)
@@ -68,7 +69,7 @@ def overridable_method(function: F) -> F:
 
 
 def overridable_by_modes(function: F) -> F:
-    """Return a function that is not an op, which offers each call to its thread's mode first."""
+    """Return a function that offers each call to the thread's mode, and then runs `function`."""
     return _offered(function, None)
 
 
@@ -91,8 +92,8 @@ def _offered(function: F, are_usual: Callable[[Iterable[type]], bool] | None) ->
 
 
 def offer_op(op: Any, operands: Sequence[Any], attributes: Sequence[Any], out: Any) -> Any:
-    """Offer a call of op, under its public function or its `offered_as`; return a result or
-    NOT_TAKEN.
+    """Offer a call of op to overrides, as a call of `offered_as` or of its public function. Return
+    a result or NOT_TAKEN.
     """
     if not mode_is_open() and none_overrides((*operands, out)):
         return NOT_TAKEN
@@ -126,7 +127,7 @@ def arguments_of(
 
 def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., Any]:
     """Return the general path of an operator of op, which offers calls under the operator's name.
-    swapped says that the operands come in the opposite order.
+    If `swapped` is true, the operands come in the opposite order.
     """
 
     def general(operands: tuple[Any, ...], numbers: tuple[Any, ...] = (), out: Any = None) -> Any:

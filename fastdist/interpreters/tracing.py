@@ -1,7 +1,7 @@
 """Recorders, which record every call of a thread: ops report their calls to them.
 
 While a recorder is open, `modes.tracers` is not zero and every op takes the general path, which
-reports here. While none is open, nothing is checked. See Note [What is recorded].
+reports calls to this module. While none is open, nothing is checked. See Note [What is recorded].
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from ..tensor.tensor import Tensor
 # an op makes inside. A composite is recorded as the calls of its ops. It is recorded as one call if
 # no op made its result (`cat`, `randn`), or if one of its ops has tensors in an attribute. A tensor
 # that is read, but was not made by a recorded call, is an input or a constant. A tensor that shares
-# the array of a known tensor (`x.detach()`, `x.data`) is recorded as its `detach`. A helper op has
-# the name of the function that the user called, or PyTorch's name for it (`shown_as`). Where the
-# user's code reads values (`x.item()`, `if x > 0`), a call in the trace notes it: the trace keeps
-# these values as constants. The same holds for answers of another worker, whose calls are not
-# recorded here.
+# the array of a known tensor (`x.detach()`, `x.data`) is recorded as the `detach` of the known
+# tensor. A helper op is shown under the name of the function that the user called, or under
+# PyTorch's name for the op (`shown_as`). Where the user's code reads values (`x.item()`, `if x >
+# 0`), the trace has a call that notes the read: the trace keeps these values as constants. An
+# answer of another worker is noted in the same way, because calls on that worker are not recorded
+# here.
 
 
 class Value(NamedTuple):
@@ -47,8 +48,9 @@ class Value(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call of a trace: `function(*args, **kwargs)`, with Values for tensors, computes `results`
-    again. `site` is the user's line as FILE:LINE; `note` has further information for readers.
+    """One call of a trace: `function(*args, **kwargs)`, in which Values stand for tensors, computes
+    `results` again. `site` is the user's line as FILE:LINE; `note` has further information for
+    readers.
     """
 
     op: str
@@ -70,7 +72,8 @@ class Recorder:
         self.busy = False
         # The name of the outermost composite that is running.
         self.composite = ""
-        # Known tensors by their ids. Held weakly, so that the recorder does not keep views alive.
+        # Known tensors by their ids. The references are weak, so the recorder does not keep views
+        # alive.
         self._known: dict[int, tuple[Any, Any, Value]] = {}
         self._by_array: dict[Any, tuple[Any, Value]] = {}
 
@@ -85,12 +88,16 @@ class Recorder:
         return value
 
     def knows(self, tensor: Tensor) -> bool:
-        """Return whether a tensor is an input, or the result of a recorded call."""
+        """Return whether a tensor has a Value, as an input, a constant or a result of a recorded
+        call.
+        """
         found = self._known.get(id(tensor))
         return found is not None and found[1] is tensor._layout
 
     def value_of(self, tensor: Tensor) -> Value:
-        """Return the Value of a tensor that is read; an unknown tensor becomes a constant."""
+        """Return the Value of a tensor that is read. An unknown tensor becomes a constant, or the
+        `detach` of the known tensor whose array it shares.
+        """
         if self.knows(tensor):
             return self._known[id(tensor)][2]
         source = self._by_array.get(_identity_of(tensor)[0])
@@ -151,7 +158,7 @@ class _Recorders(Interpreter):
     order = 4
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Report a call as one call, or let the ops of a composite report their own calls."""
+        """Record a call as one call, or let the ops of a composite report their own calls."""
         recorder = active_recorder()
         if recorder is None:
             return NOT_TAKEN
@@ -205,7 +212,7 @@ def active_recorder() -> Recorder | None:
 
 
 def shown_as(recorder: Recorder, op: Any, operands: Any, attributes: Any) -> str:
-    """Return the name of an op that users know."""
+    """Return the name under which users know an op."""
     if op.homes:
         return op.name  # type: ignore[no-any-return]
     return recorder.composite or op.event(operands, attributes).removeprefix("aten::")
@@ -236,7 +243,7 @@ def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
 
 
 def _not_again(*tensors: Tensor) -> None:
-    """Stands for a read of values in a trace, which cannot be repeated: their use is unknown."""
+    """Stand for a read of values in a trace. It cannot run again: the values' use is unknown."""
 
 
 def traced(
@@ -262,8 +269,8 @@ def traced(
 def traced_composite(
     recorder: Recorder, op: Any, rest: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Run a composite while recorder records its ops. If no op made the result, replace their calls
-    by one call of the composite. `rest` are the interpreters that come after recorders.
+    """Run a composite while recorder records its ops. If no op made the result, replace the calls
+    of the ops by one call of the composite. `rest` are the interpreters that come after recorders.
     """
     name, function = op.name, op.call
     recorder.replace_tensors((args, kwargs))
@@ -290,7 +297,7 @@ def tensors_of(tree: Any) -> list[Tensor]:
 
 
 def site() -> str:
-    """Return the user's line that is running."""
+    """Return the user's line that is running, as FILE:LINE."""
     frame = sys._getframe(1)
     while frame.f_back is not None and is_ours(frame):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""TorchScript's names: functions and modules are returned unchanged; saved programs are refused."""
+"""TorchScript's names: functions and modules are returned unchanged; save and load raise errors."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ save = refusing(__name__, "save", _NO_PROGRAMS)
 load = refusing(__name__, "load", _NO_PROGRAMS)
 
 
-# The modules that `script` and `trace` have returned: isinstance says that they are ScriptModules.
+# The modules that `script` and `trace` have returned: they count as instances of ScriptModule.
 _scripted: WeakSet[Module] = WeakSet()
 
 
 class _ScriptMeta(type):
-    """A metaclass for isinstance(): modules that `script` returned count as instances too."""
+    """A metaclass for isinstance(): modules that `script` or `trace` returned are instances too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if type.__instancecheck__(cls, instance):
@@ -66,7 +66,7 @@ class _ScriptMeta(type):
 class ScriptModule(Module, metaclass=_ScriptMeta):
     """Base class of modules that PyTorch compiles; here it is an ordinary Module.
 
-    Note    a plain Module counts as an instance once `script` or `trace` has returned it, unchanged
+    Note    `script` and `trace` return a Module unchanged; it counts as an instance from then on
     """
 
 
@@ -85,15 +85,15 @@ class ScriptFunction:
 
 
 class Error(RuntimeError):
-    """PyTorch's error of compiled programs: it is never raised here."""
+    """PyTorch's error of compiled programs, which is never raised here."""
 
 
 class ScriptWarning(Warning):
-    """The category of PyTorch's warnings about compiled code: it is never issued here."""
+    """The category of PyTorch's warnings about compiled code, which are never issued here."""
 
 
 class TracerWarning(Warning):
-    """The category of PyTorch's warnings about traces: it is never issued here."""
+    """The category of PyTorch's warnings about traces, which are never issued here."""
 
     @staticmethod
     def ignore_lib_warnings() -> None:
@@ -176,7 +176,7 @@ def export(fn: Any) -> Any:
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Return the method unchanged, as `@ignore` or `@ignore(...)`."""
+    """Return the method unchanged. The decorator is written as `@ignore` or as `@ignore(...)`."""
     return drop if callable(drop) else export
 
 
@@ -215,7 +215,7 @@ _get_trace_graph = refusing(__name__, "_get_trace_graph", NO_GRAPHS)
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Compute the function in this thread, and return a Future of its result."""
+    """Call the function in this thread, and return a Future that has its result."""
     from ..futures import Future
 
     future: Future[Any] = Future()
@@ -264,5 +264,5 @@ def is_scripting() -> bool:
 
 is_tracing: Callable[[], bool] = is_scripting
 
-del annotations  # imported from __future__; here it must be the module
+del annotations  # the name from __future__; here it must name the submodule
 load_later(__name__, {"annotations": ""})

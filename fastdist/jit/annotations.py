@@ -1,4 +1,4 @@
-"""Types for annotations of programs for PyTorch's compiler; they have no effect here."""
+"""Types with which programs for PyTorch's compiler annotate values; they have no effect here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
 ]  # fmt: skip
 
 _T = TypeVar("_T")
-# A single value, or a list of that length.
+# A single value, or a list; the number in the name is the length of the list.
 BroadcastingList1 = Union[_T, Sequence[_T]]  # noqa: UP007 (subscripted by programs)
 BroadcastingList2 = BroadcastingList3 = BroadcastingList1
 

@@ -1,4 +1,4 @@
-"""Program: a list of assignments in the scalar language to arrays."""
+"""Programs: lists of assignments to arrays, written in the scalar language."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .scalar import Body, Node, parse, substitute
 
 
 class Line(NamedTuple):
-    """One assignment; its body has only the names that it uses."""
+    """One assignment of a program; `body` has only the names that the assignment uses."""
 
     target: str
     body: Body
 
 
 class Program:
-    """A program over the elements of several arrays of one shape, one assignment per line: `m = m +
-    new * (g - m)`.
+    """A list of assignments to arrays of one shape, which are computed element by element. Each
+    line of its text is one assignment, such as `m = m + new * (g - m)`.
 
     A line uses the results of the lines above it.
 
-    Note    create it with read_program, which returns one object per text; code that derives
-            something from it stores the result in `readings`
+    Note    create a program with read_program, which returns one object per text. Code that derives
+            an object from a program stores this object in `readings`
     """
 
     __slots__ = ("arrays", "lines", "numbers", "readings", "written")
@@ -60,7 +60,7 @@ class Program:
 
 @functools.cache
 def read_program(text: str, arrays: Sequence[str], numbers: Sequence[str]) -> Program:
-    """Return the program of a text with these names; equal arguments return the same object.
+    """Return the program with this text and these names. Equal arguments return the same object.
 
     Raises  ScalarSyntaxError for a line that is not an assignment, or that has an invalid body
     """

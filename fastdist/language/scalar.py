@@ -1,13 +1,13 @@
 """The scalar language: expressions that NumPy, Numba, CUDA, autograd and the fuser use.
 
 A body is an expression in Python's grammar over declared inputs, primitives and literals, for
-example `x / (T(1) + abs(x))`. Assignments may precede it, to name a value that is used twice:
-`t = exp(x); t / (T(1) + t)`. `T(2)` is 2 in the dtype of the inputs, and `T(2 / pi ** 0.5)` is a
-constant that is computed in advance; bare numbers are errors. Every operator is a call of a
-primitive: `x ** y` is `pow(x, y)`, `x % y` is `remainder(x, y)`.
+example `x / (T(1) + abs(x))`. Assignments may precede the expression, to name a value that is used
+twice: `t = exp(x); t / (T(1) + t)`. `T(2)` is 2 in the dtype of the inputs, and `T(2 / pi ** 0.5)`
+is a constant that is computed in advance. A number without `T` is an error. Every operator is a
+call of a primitive: `x ** y` is `pow(x, y)`, `x % y` is `remainder(x, y)`.
 
-Trees are interned: two equal nodes are one object, so equality is identity. A dict by node thus
-contains each common subexpression once. Nodes are immutable, so any thread may use them.
+Trees are interned: two equal nodes are one object, so equality is identity. A dict whose keys are
+nodes thus contains each common subexpression once. Nodes are immutable, so any thread may use them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from typing import Literal as OneOf
 from ..core.errors import ScalarSyntaxError
 from ..system.forked_locks import renew_in_children
 
-_ATTEMPTS: Final = 10  # for a text that Python fails to parse because another thread parses
+_ATTEMPTS: Final = 10  # the number of attempts to parse a text, see _statements
 
-# Inputs with these names are conditions: they are bool, whatever dtype the body is computed in.
+# Inputs with these names are conditions: they are bool, even if the body is computed in another
+# dtype.
 CONDITIONS: Final = frozenset({"condition", "mask"})
 
 
@@ -92,11 +93,11 @@ _OPERATORS: Final[dict[type[ast.AST], str]] = {
 
 
 class Node:
-    """A node of a body's tree: Name, Literal or Call. Interned, so `==` is `is`."""
+    """A node of a body's tree: Name, Literal or Call. Nodes are interned, so `==` is `is`."""
 
     __slots__ = ("__weakref__",)
     _interned: ClassVar[weakref.WeakValueDictionary[Any, Any]] = weakref.WeakValueDictionary()
-    _interned_lock = threading.Lock()  # guards _interned; no other lock is taken with it
+    _interned_lock = threading.Lock()  # guards _interned; its holder never acquires another lock
 
     @classmethod
     def _intern(cls, key: tuple[Any, ...], **fields: Any) -> Any:
@@ -137,7 +138,7 @@ class Literal(Node):
     value: int | float
 
     def __new__(cls, value: int | float) -> Self:  # noqa: PYI041 (an int stays one)
-        # Keyed by repr, so that 0.0 and -0.0, or 1 and 1.0, are different, and nan equals itself.
+        # The key is the repr: 0.0 and -0.0, or 1 and 1.0, are different nodes, and nan is one node.
         node: Self = cls._intern((repr(value),), value=value)
         return node
 
@@ -164,15 +165,15 @@ class Call(Node):
 
 
 class Body:
-    """A parsed body. Interned by text and names, so compare bodies with `is`.
+    """A parsed body. Bodies are interned by text and names, so compare them with `is`.
 
-    Note    `names` are the declared inputs; the tree has only `used`. Code that derives something
-            from a body stores the result in `readings`, so that it is freed with the body
+    Note    `names` are the declared inputs; only the inputs in `used` occur in the tree. Code that
+            derives an object from a body stores it in `readings`, so that it is freed with the body
     """
 
     __slots__ = ("__weakref__", "names", "readings", "text", "tree", "used")
     _interned: ClassVar[weakref.WeakValueDictionary[Any, Body]] = weakref.WeakValueDictionary()
-    _interned_lock = threading.Lock()  # guards _interned; no other lock is taken with it
+    _interned_lock = threading.Lock()  # guards _interned; its holder never acquires another lock
     text: str
     names: tuple[str, ...]
     tree: Node
@@ -181,18 +182,18 @@ class Body:
 
     @classmethod
     def of(cls, tree: Node, names: Sequence[str]) -> Body:
-        """Return the body of a tree, such as a result of substitute."""
+        """Return the body of a tree, such as a tree that `substitute` returned."""
         text, names = to_text(tree), tuple(names)
         return _interned_body(text, names) or _new_body(text, names, tree)
 
     def in_used_order(self) -> Body:
-        """Return the body with only the inputs that it uses: kernels take one array per name."""
+        """Return a body whose names are the used inputs: kernels take one array per name."""
         names = tuple([name for name in self.names if name in self.used])
         if names == self.names:
             return self
         found: Body | None = self.readings.get("in used order")
         if found is None:
-            # Stored in the body, so that compiled code is freed with it.
+            # Stored in this body, so that code compiled from the new body is freed with this body.
             found = self.readings.setdefault("in used order", Body.of(self.tree, names))
         return found
 
@@ -247,7 +248,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
-    """Return node with each Name in replacements replaced by its node."""
+    """Return the tree with each Name replaced by the node that `replacements` has for it."""
     made: dict[Node, Node] = {}
     for piece in walk(node):
         if isinstance(piece, Name):
@@ -260,8 +261,8 @@ def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
 
 
 def render(node: Node, emit: Callable[[Node, list[str]], str]) -> str:
-    """Call emit(node, results for the arguments) for a tree bottom-up, and return the result for
-    its root.
+    """Call `emit` for each node of a tree bottom-up, with the node and the results for its
+    arguments. Return the result for the root.
 
     Note    `emit` is called once for each distinct node, arguments first. So an `emit` that writes
             statements and returns variables computes common subexpressions once
@@ -274,7 +275,7 @@ def render(node: Node, emit: Callable[[Node, list[str]], str]) -> str:
 
 
 def to_text(node: Node) -> str:
-    """Return a text that parses to node; a node that occurs more than once gets a name first."""
+    """Return a text that parses to node. It first names each node that occurs more than once."""
     uses: dict[Node, int] = {}
     for piece in walk(node):
         for arg in piece.args if isinstance(piece, Call) else ():
@@ -301,9 +302,10 @@ def to_text(node: Node) -> str:
 def _statements(text: str) -> list[ast.stmt]:
     """Return the statements of a text.
 
-    Python 3.11 counts the depth of syntax trees in one place for all threads. If garbage collection
-    runs while a tree is built, another thread may parse, and the depths do not match. `ast.parse`
-    then raises SystemError for a valid text (CPython issue 106905); another attempt succeeds.
+    Python 3.11 counts the depth of syntax trees in one counter for all threads. If garbage
+    collection runs while one thread builds a tree, another thread may parse, and the counter is
+    then wrong. `ast.parse` raises SystemError for a valid text in this case (CPython issue 106905);
+    another attempt succeeds.
     """
     for _ in range(_ATTEMPTS - 1):
         with contextlib.suppress(SystemError):
@@ -312,7 +314,7 @@ def _statements(text: str) -> list[ast.stmt]:
 
 
 class _Parser:
-    """Converts a text from Python's tree to ours."""
+    """Converts Python's syntax tree of a text to a tree of Nodes."""
 
     def __init__(self, text: str, names: tuple[str, ...]) -> None:
         self._text = text

@@ -20,11 +20,11 @@ def read_cluster(
     environment: Mapping[str, str] = os.environ,
     own_name: Callable[[], str] = socket.getfqdn,
 ) -> int:
-    """Fill in those flags of a node that --slurm or --k8s reads from the cluster's variables.
+    """Set the flags of this node that --slurm or --k8s reads from the cluster's variables.
 
     Flags on the command line have precedence. Return how often the cluster started the job before.
 
-    Raises  ValueError with the missing variable, and what sets it
+    Raises  ValueError that names the missing or invalid variable, and the command that sets it
     """
     if given.slurm and given.k8s:
         raise ValueError("--slurm and --k8s exclude each other: give the one that starts this job")

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-# argparse's message
+# The beginning of argparse's message about missing arguments.
 _MISSING = "the following arguments are required: "
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse's parser, but a mistake prints `example` and not the complete usage.
+    """argparse's parser, but for a mistake it prints `example` and not the complete usage.
 
-    `instead` maps flags of another command to advice for this one.
+    `instead` maps flags of another command to advice on what to use with this command.
     """
 
     def __init__(
@@ -30,8 +30,8 @@ class CommandParser(argparse.ArgumentParser):
         self._instead = instead or {}
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """Read all arguments (None: the process's); on a mistake, report it and exit with status
-        2.
+        """Read `arguments`, or the process's arguments if they are None. Report a mistake, and exit
+        with status 2.
         """
         given, unknown = self.parse_known_args(arguments)
         for word in unknown:
@@ -54,7 +54,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
     def _flags(self) -> list[str]:
-        # The aliases with underscores are left out here too.
+        # Aliases with underscores are left out, as in the help text.
         return [f for f in self._option_string_actions if f.startswith("--") and "_" not in f]
 
 
@@ -70,14 +70,14 @@ def _columns() -> int:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return `; did you mean ...?` if a known word is similar or begins with this one, else ""."""
+    """Return `; did you mean ...?` if a known word resembles or begins with `given`, else ""."""
     import difflib  # imported only to report an unknown option
 
     word = given.partition("=")[0]
     candidates = list(known)
     longer = [name for name in candidates if len(word) > 2 and name.startswith(word)]
-    # Compared without dashes, which all flags share. If a flag and a command have the same name,
-    # `bare` keeps the flag for a word with dashes, and the command for a word without.
+    # Words are compared without their leading dashes, because all flags have these. If a flag and a
+    # command have the same name, `bare` keeps the flag if `given` has dashes, and else the command.
     candidates.sort(key=lambda name: name.startswith("-") == word.startswith("-"))
     bare = {name.lstrip("-"): name for name in candidates}
     close = difflib.get_close_matches(word.lstrip("-"), bare, 1)

@@ -14,10 +14,11 @@ from fastdist.launch.worker_process import WorkerProcess
 # Kubernetes and Slurm send SIGKILL 30 s after SIGTERM. The launcher still has to kill its workers,
 # report, and remove the job's files before that.
 SHUTDOWN_S = 25.0
-# Extra time for a worker that has used all of SHUTDOWN_S: it must leave its group, and exit.
+# Extra time in which a worker that has used all of SHUTDOWN_S must leave its group and exit.
 _EXIT_S = 1.0
 CTRL_C_S = 5.0
-# The first notice comes after most jobs have ended; the pause before each later one is longer.
+# The time of the first notice, by which most jobs have ended. Later notices follow after longer
+# pauses.
 NOTICE_S = 1.0
 _NEXT_NOTICE_S = 5.0
 _LONGEST_PAUSE_S = 60.0
@@ -60,7 +61,7 @@ class Ending:
         because: str,
         ask_after_s: Mapping[int, float],
     ) -> None:
-        """Send the signal to all workers; `ask_after_s` has the delays for some ranks.
+        """Send the signal to all workers. `ask_after_s` maps some ranks to a delay of their signal.
 
         `workers` may grow afterwards: a new worker only gets SIGKILL, together with the others.
         """
@@ -76,7 +77,7 @@ class Ending:
         self._kill_at = min(self._kill_at, time.monotonic())
 
     def put_off(self, worker: WorkerProcess, after_s: float) -> None:
-        """Delay a worker's signal until after_s seconds after the start."""
+        """Delay a worker's signal until `after_s` seconds after `began`."""
         self._ask_at[worker.rank] = self.began + after_s
 
     def due(self, now: float) -> list[WorkerProcess]:
@@ -89,11 +90,11 @@ class Ending:
 
     @property
     def is_over(self) -> bool:
-        """Whether no worker runs any more, or the running ones cannot be ended."""
+        """Whether all workers have ended, or the remaining ones cannot be killed."""
         return not self._running() or time.monotonic() >= self._give_up_at
 
     def next_deadline(self) -> float:
-        """Return when to call meet_deadlines next; math.inf for never."""
+        """Return the time of the next action of `meet_deadlines`; math.inf if there is none."""
         if self.is_over:
             return math.inf
         return min(self._notice_at, self._kill_at, self._give_up_at, *self._ask_at.values())

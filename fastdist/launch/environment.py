@@ -74,10 +74,10 @@ def worker_environment(
         environment[VISIBLE_GPUS] = gpus
     if place.local_address is not None:
         environment["FASTDIST_ADDRESS"] = place.local_address
-    # Output to a pipe is block-buffered: without this, a worker's lines would come late or not at
-    # all.
+    # Output to a pipe is block-buffered: without this variable, a worker's lines would come late or
+    # not at all.
     environment.setdefault("PYTHONUNBUFFERED", "1")
-    # A crash inside a kernel then prints the Python stack.
+    # With this variable, a crash inside a kernel prints the Python stack.
     environment.setdefault("PYTHONFAULTHANDLER", "1")
     for name in _THREADS:
         environment.setdefault(name, str(threads))

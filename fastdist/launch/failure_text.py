@@ -1,4 +1,4 @@
-"""Holds back a worker's traceback until it is known to be its last, and finds its error."""
+"""Holds back a worker's traceback until the worker ends or continues, and finds its error line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ASIDES = (b"Exception in thread ", b"Exception ignored in", b"Error in atexit",
 # The last line of a traceback: the exception's class, alone or with its message. All lines of the
 # traceback above it are indented.
 _RAISED = re.compile(rb"(?:  \| )?([^\s:|+][^\s:]*(?::.*)?)", re.DOTALL)
-# An error that says which other worker was lost: its rank follows the worker's name or comes first.
+# An error that says which other worker was lost. The rank follows the worker's name, or is first.
 _LOST = re.compile(
     rb"(?:[^\s:]+\.)?(?:(?:Worker|Owner)LostError: .*?(?:\(rank |worker )"
     rb"|CollectiveLostError: rank )(\d+)"
@@ -32,18 +32,18 @@ _THREAD = b"Thread 0x"
 _PACKAGE = os.fsencode(OUR_FOLDER)
 _STANDARD = os.fsencode(os.path.dirname(os.__file__) + os.sep)
 _INSTALLED = os.fsencode(os.path.join("", "site-packages", ""))
-# The beginning of a text from `refer_to`.
+# The beginning of a text that `refer_to` returns.
 _REFERENCE = re.compile(rb"the last (?:traceback|line) that it wrote is (?:above|in .*?): ")
 _LINE_ABOVE = b"the last line that it wrote is above"
 _HELD_LIMIT_BYTES = 256 << 10
 
 
 class FailureText:
-    """Holds back a worker's traceback until it is known whether it ended the worker.
+    """Holds back a worker's traceback until it is known whether the error ended the worker.
 
     The first failure's traceback is shown once, at the end of the run. While a worker is alive, its
     stderr is held back from the first line of a traceback on. If the worker continues (it caught
-    the error, or only a thread ended), `release` shows these lines after a moment.
+    the error, or only a thread ended), the launcher shows these lines after a moment, by `release`.
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class FailureText:
         self._held_bytes = 0
         # The last line that is not blank.
         self.last_line = b""
-        # The shown part of the last traceback, while its error line has not come yet.
+        # The part of the last traceback that was shown, until the traceback's error line arrives.
         self._cut: list[bytes] = []
         # The time of the first held line; None if no line is held.
         self.since: float | None = None
-        # The start of the last held traceback; for a chain of causes, the start of the first.
+        # The time at which the last held traceback began; for a chain of causes, the first of them.
         self.began: float | None = None
         # The error of the last traceback that was shown.
         self.shown = b""
@@ -101,10 +101,11 @@ class FailureText:
 
 
 def what_was_raised(text: Sequence[bytes]) -> bytes:
-    """Return the error line of a traceback; nothing if the text was cut off before it.
+    """Return the error line of a traceback, or b"" if the text was cut off before this line.
 
-    The last traceback counts, except those that Python itself prints while it exits. In a text
-    without a traceback it is the last line, or the line that `refer_to` was given.
+    Of several tracebacks, the last one counts. Tracebacks of errors that do not end the process
+    count only if there is no other. For a text without a traceback, return its last line, or the
+    line that `refer_to` was given.
     """
     raised = _all_raised(text)
     if raised or any(line.startswith(_STARTS) for line in text):
@@ -114,7 +115,7 @@ def what_was_raised(text: Sequence[bytes]) -> bytes:
 
 
 def refer_to(what: str, line: bytes, log_file: str) -> bytes:
-    """Return the report's line for the last traceback or line that was shown or written before."""
+    """Return the report's line about a traceback or line that was shown or written before."""
     where = f"in {log_file}" if log_file else "above"
     return os.fsencode(f"the last {what} that it wrote is {where}: ") + line
 
@@ -125,7 +126,7 @@ def without_shown_line(text: bytes) -> bytes:
 
 
 def lost_ranks(text: Sequence[bytes]) -> set[int]:
-    """Return the ranks whose loss a traceback reports as its error, or as the cause of it."""
+    """Return the ranks that a traceback reports as lost, by its error or the error's cause."""
     found = (_LOST.match(line) for line in _all_raised(text))
     return {int(match[1]) for match in found if match}
 
@@ -152,7 +153,7 @@ def _all_raised(text: Sequence[bytes]) -> list[bytes]:
 
 
 def without_own_threads(text: Sequence[bytes]) -> tuple[list[bytes], int]:
-    """Return a fatal error's text without fastdist's idle threads, and how many these were.
+    """Return a fatal error's text without fastdist's idle threads, and the number of these threads.
 
     A thread that runs a user's function is kept: it has a frame of the user's files.
     """
@@ -184,9 +185,9 @@ def _is_own_thread(block: Sequence[bytes]) -> bool:
 
 
 def users_line(text: Sequence[bytes]) -> bytes:
-    """Return the innermost line of the last traceback that is not in an installed package.
+    """Return the innermost line of the user's code in the last traceback.
 
-    For example `train.py:12, dist.all_reduce(x)`; empty if there is none.
+    For example `train.py:12, dist.all_reduce(x)`; empty if all lines are in installed packages.
     """
     found = b""
     for line, after in zip(text, [*text[1:], b""]):

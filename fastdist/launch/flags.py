@@ -11,7 +11,7 @@ from fastdist.launch.torchrun_flags import INSTEAD
 
 # How long nodes wait for each other to join.
 NODES_WAIT_S = 300.0
-# How long to wait for the return of a lost node, and at the start for nodes above the minimum.
+# How long to wait for a lost node to return, and at the start for more nodes than the minimum.
 REJOIN_S = 60.0
 # The values of --restart: the workers that are started again after a failure.
 GROUP, WORKER = "group", "worker"
@@ -238,7 +238,7 @@ def _add_logs(parser: CommandParser) -> None:
 
 
 def _add(parser: CommandParser, flags: tuple[str, ...], **settings: Any) -> None:
-    """Add an option, and a hidden alias with underscores as torchrun accepts it."""
+    """Add an option, and a hidden alias with underscores, which torchrun accepts too."""
     parser.add_argument(*flags, **settings)
     name = flags[-1].removeprefix("--").replace("-", "_")
     if f"--{name}" != flags[-1]:

@@ -2,10 +2,10 @@
 
 # Note [Membership]
 # Each launcher publishes a card, the description of its node, in the store, and claims its node's
-# place there. Node 0 decides which cards take part in a round, and publishes their tokens with the
-# number of the round. If the number of nodes is fixed and there are no restarts, the first round
-# needs no such record: it begins when all cards have been published. A launcher that joins a
-# running job waits until its node's place is free, and then for a record that contains its token.
+# place there. Node 0 decides which cards take part in a round, and publishes a record with these
+# cards and the number of the round. If the number of nodes is fixed and there are no restarts, the
+# first round needs no record: it begins when all cards have been published. A launcher that joins a
+# running job waits until its node's place is free, and then for a record that contains its card.
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ _OVER = f"{_MEET}over"
 BEATS = f"{ROOT}beat/"
 _TOLD = f"{ROOT}told/"
 _SAME = (("--nnodes", "nnodes"), ("--max-restarts", "max_restarts"), ("--restart", "restart"))
-# The node number of a launcher that takes the first free place, except node 0's.
+# The node number of a launcher that takes the first free place other than node 0's.
 NO_PLACE = -1
 _LOOK_S = 0.5
 _TELL_S = 1.0
-# How long to wait for a heartbeat of a launcher, which sends one twice per second.
+# How long to watch for the heartbeats of a launcher, which sends two per second.
 _LIVES_S = 2.5
 
 
 @dataclass(frozen=True)
 class Card:
-    """The description of one node run by a launcher.
+    """The description of one node, which its launcher publishes.
 
-    `token` is random for each run, so that two runs are never confused.
+    `token` is random for each start of a launcher, so that two starts are never confused.
     """
 
     node: int
     nodes: int
     workers: int
     host: str
-    # How often all workers (`group`) or a single one (`worker`) are started again.
+    # The greatest number of restarts: of all workers (`group`) or of a single one (`worker`).
     max_restarts: int = 0
     restart: str = "group"
     token: str = field(default_factory=lambda: secrets.token_hex(8))
     # The smallest number of nodes; 0 means all of them.
     least_nodes: int = 0
     role: str = "default"
-    # The first round in which the node can take part; later if it returns after the loss of node 0.
+    # The first round in which the node can take part: 0, or a later one after a loss of node 0.
     first_round: int = 0
 
     @property
@@ -82,7 +82,7 @@ class Card:
 
     @property
     def after_loss(self) -> str:
-        """The end of messages about a lost node: why no other node replaces it; may be empty."""
+        """The end of a message about a lost node: why no node replaces it; may be empty."""
         if self.max_restarts == 0:
             return (
                 "; the job ends: with --max-restarts N it would wait for another launcher to take "
@@ -128,7 +128,7 @@ class Members:
         return json.dumps({"round": self.round, "cards": [asdict(card) for card in self.cards]})
 
     def has(self, card: Card) -> bool:
-        """Return whether a launcher takes part."""
+        """Return whether a launcher takes part in the round."""
         return any(card.token == one.token for one in self.cards)
 
 
@@ -151,13 +151,13 @@ def gather(
     former: Card | None = None,
     more_s: float = 0.0,
 ) -> Members:
-    """Publish my card, and return the nodes of the first round that contains it.
+    """Publish the card `mine`, and return the nodes of the first round that contains it.
 
     `former` is the card of this launcher's earlier connection to the job. When there are enough
     nodes, node 0 waits `more_s` for more nodes.
 
     Raises  RendezvousError, on every node, if settings of two nodes do not agree; StoreTimeoutError
-            with the nodes that did not join before the line's deadline
+            with the nodes that did not join before the deadline of `line`
     """
     meeting = _Gathering(store, mine, line, is_closing, more_s)
     try:
@@ -167,7 +167,7 @@ def gather(
             return meeting.join_running_job(former)
         return meeting.wait_for_all()
     except StoreLostError as lost:
-        # The host of the store may have had a longer wait than this node, and have given up.
+        # The node that serves the store may have waited longer than this node, and have given up.
         missing = meeting.missing()
         if not missing:
             raise
@@ -194,8 +194,8 @@ class _Gathering:
     def wait_for_all(self) -> Members:
         store, mine = self._store, self._mine
         text = card_text(mine)
-        # Of two launchers for one place only one gets it. All waiting launchers see both cards, so
-        # they detect this.
+        # If two launchers claim one place, only one gets it. All waiting launchers see both cards,
+        # so each of them detects the fault.
         holder = read_card(store.compare_set(place_key(mine), b"", text))
         store.set(card_key(mine), text)
         self._cards[holder.token] = holder
@@ -218,7 +218,7 @@ class _Gathering:
                     return found
 
     def _are_enough(self, missing: Collection[int]) -> bool:
-        """Return whether this launcher decides which nodes take part, and decides it now."""
+        """Return whether this launcher may begin the round now, with the nodes that have joined."""
         mine, now = self._mine, time.monotonic()
         if mine.node != 0 and mine.is_flexible:
             return False
@@ -260,7 +260,7 @@ class _Gathering:
                 self._store.wait([_OVER], _LOOK_S)
 
     def join_running_job(self, former: Card | None) -> Members:
-        """Wait for this node's place, and then for a round that contains it."""
+        """Wait for this node's place, and then for a round that contains this node."""
         store, mine = self._store, self._mine
         first = read_members(store.get(MEMBERS)).cards[0]
         if first.node != mine.node and (fault := find_fault([first, mine])):
@@ -298,9 +298,7 @@ class _Gathering:
         raise StoreError("the job has ended")
 
     def _lives(self, holder: Card) -> bool:
-        """Watch the holder of my place for a while, and return whether it still sends
-        heartbeats.
-        """
+        """Watch the place's holder for a while, and return whether it still sends heartbeats."""
         beats: set[bytes] = set()
         until = time.monotonic() + _LIVES_S
         with closing(self._store.watch(BEATS + holder.token)) as watch:
@@ -346,7 +344,7 @@ class _Gathering:
 
 
 def let_newcomers_know_of_end(store: Store) -> None:
-    """End the launchers that wait to join the next round: there will be none."""
+    """End the launchers that wait to join the next round, because there is no next round."""
     with suppress(StoreError):
         store.set(_OVER, b"")
 
@@ -391,7 +389,7 @@ def _name_nodes(nodes: Collection[int], count: int) -> str:
 
 
 def _let_all_know(store: Store, mine: Card, cards: Mapping[str, Card]) -> None:
-    """Report a fault to the other nodes before the node that serves the store ends it."""
+    """Report a fault to the other nodes, before the node that serves the store ends the store."""
     # the node that found the fault first may have ended the store already
     with suppress(StoreError):
         store.set(_TOLD + mine.token, b"")

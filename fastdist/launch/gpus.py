@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-# An index, or a prefix of the id, of a GPU or of a MIG instance.
+# A GPU or a MIG instance: its index, or a prefix of its id.
 _GPU = re.compile(r"[0-9]+|(GPU|MIG)-\S+")
 
 
@@ -31,7 +31,7 @@ def gpus_of_workers(
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str]:
-    """Return the names of the GPUs that programs may use here, as in CUDA_VISIBLE_DEVICES.
+    """Return the names of the GPUs that programs may use here, in CUDA_VISIBLE_DEVICES's format.
 
     Raises  ValueError if the variable names a GPU twice, in which case CUDA would show no GPU
     """

@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 class Guard:
-    """Sends the watcher the live process groups, so that they end with the launcher."""
+    """Reports the live process groups to the watcher, which kills them if the launcher dies."""
 
     def __init__(self, folder: str) -> None:
         script = Path(__file__).with_name("watcher.py")
-        # The watcher has a separate session, so that a signal to the launcher's group does not end
-        # it first.
+        # The watcher has a separate session, so that a signal to the launcher's process group does
+        # not end the watcher too.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(script)],
             stdin=subprocess.PIPE,
@@ -26,7 +26,7 @@ class Guard:
         self._tell(b"!" + os.fsencode(folder))
 
     def add(self, group: int) -> None:
-        """Have this process group killed if the launcher dies."""
+        """Let the watcher kill this process group if the launcher dies."""
         self._tell(b"+%d" % group)
 
     def discard(self, group: int) -> None:
@@ -34,7 +34,7 @@ class Guard:
         self._tell(b"-%d" % group)
 
     def close(self) -> None:
-        """End the watcher, which kills the groups that are still in its list."""
+        """End the watcher, which kills the process groups that are still in its list."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()

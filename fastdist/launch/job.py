@@ -28,15 +28,15 @@ from fastdist.launch.signals import (
 from fastdist.launch.stopped_workers import StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
-# When another worker has failed, a program without a SIGTERM handler gets the signal this much
-# later. In that time its call to the failed worker raises an error, which it can report or handle.
+# If another worker has failed, a worker without a SIGTERM handler gets SIGTERM after this delay.
+# Meanwhile, its call to the failed worker raises an error, which the program can report or handle.
 NOTICES_S = 0.3
 # A worker that has begun to print a traceback gets this long to end before it gets a signal.
 SPARED_S = 2.0
 # A signal that comes twice within this time is one request.
 _TWICE_S = 1.0
 _HURRIED_OUTPUT_S = 0.5
-# The exit statuses of workers that end as a signal requests.
+# The exit statuses of a worker that has ended as a scheduler's signal requested.
 _AGREED = frozenset({0, PREEMPTED_EXIT_STATUS})
 _LAST_OF_JOB = "it is not started again, for all other workers have finished"
 
@@ -63,7 +63,7 @@ class Comebacks:
 
     # How often each worker may be started again.
     most: int = 0
-    # Called at each failure with the number of the worker's restarts, and their limit.
+    # Called at each failure, with the number of the worker's restarts and the limit of this number.
     tell: Callable[[Failure, int, int], None] = _do_nothing
     # Returns whether all workers except the given rank have ended with status 0; the second
     # argument has the ranks of this node that have ended with status 0.
@@ -87,7 +87,7 @@ class Job:
     """This node's workers in one round, from their start to their end.
 
     `failure` is the first failure, or None. `interrupt` has the signal with which a user or a
-    scheduler ended the job, if any. `is_last` says that another round would make no sense.
+    scheduler ended the job, if any. `is_last` says that no other round may follow.
     Thread  only the launcher's main thread
     """
 
@@ -119,7 +119,7 @@ class Job:
         self._workers: list[WorkerProcess] = []
         self._stopped = StoppedWorkers()
         self._hangs = Hangs()
-        # The reason why a frozen worker was killed, by its pid.
+        # The pid of a frozen worker that was killed -> the reason.
         self._given_up: dict[int, Failure] = {}
         self._endings = Endings() if endings is None else endings
         self._ending = Ending(self._endings.say)
@@ -175,7 +175,7 @@ class Job:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether to wait for nothing: after Ctrl-C, or when the reader of the output is gone."""
+        """Whether the launcher must not wait: after Ctrl-C, or if the output's reader is gone."""
         asked = [one for one in (self.failure, self.interrupt) if one is not None and one.was_asked]
         return self.is_asked_twice or any(
             not (one.may_end_well or one.is_from_afar) for one in asked
@@ -190,8 +190,8 @@ class Job:
         try:
             worker = self._starts[rank](restart_count)
         except OSError as error:
-            # No process, memory or file descriptor is available: the running workers must end
-            # again.
+            # No process, memory or file descriptor is available: the workers that already run must
+            # end.
             sentence = f"rank {rank} could not be started: {error}"
             self.stop_because(Failure(sentence, 1, is_final=True))
             return None
@@ -214,8 +214,8 @@ class Job:
                 self.stop(_lost_output(self._screen.error), signal.SIGTERM)
 
     def stop(self, failure: Failure, number: signal.Signals) -> None:
-        """Ask all workers to end, and kill those that do not in time. Only the first call
-        counts.
+        """Ask all workers to end, and kill the workers that still run at the deadline. A second
+        call only records its failure.
         """
         self.is_last = self.is_last or failure.is_final or failure.was_asked
         if self.failure is not None:
@@ -246,7 +246,7 @@ class Job:
             self.also_failed.append(failure)
 
     def _head_starts(self) -> dict[int, float]:
-        """Return, by rank, the delay of SIGTERM for some workers after another one has failed."""
+        """Return by rank how long SIGTERM is delayed for some workers after another has failed."""
         self._output.read_errors()
         after_s = {}
         for worker in self._workers:
@@ -274,7 +274,7 @@ class Job:
                 key.data()
 
     def _take_signals(self) -> None:
-        # A signal that came twice since the last turn counts as one request.
+        # A signal that came twice since the last turn of the loop counts as one request.
         for number in dict.fromkeys(self._signals.take()):
             if number is signal.SIGTSTP:
                 self._suspend()
@@ -304,7 +304,7 @@ class Job:
         self.stop(failure, number)
 
     def _suspend(self) -> None:
-        # A Ctrl-Z stops only the launcher: running workers would miss their store.
+        # Ctrl-Z reaches only the launcher. Workers that still ran would miss the launcher's store.
         for worker in self._workers:
             worker.send(signal.SIGSTOP)
         suspend_process()
@@ -349,8 +349,8 @@ class Job:
         return True
 
     def _is_last_of_job(self, lost: WorkerProcess) -> bool:
-        """Return whether all other workers have ended well, so that a restarted one would be
-        alone.
+        """Return whether all other workers have ended with status 0, so that a restarted worker
+        would run alone.
         """
         here = [worker for worker in self._workers if worker is not lost]
         ended = {worker.rank for worker in here if worker.status == 0}
@@ -359,8 +359,8 @@ class Job:
         return self._comebacks.others_have_ended(lost.rank, ended)
 
     def end_lost(self, lost: LostWorker) -> None:
-        """Kill a worker that another one declared lost, unless it has ended or the job is
-        ending.
+        """Kill a worker that another worker declared lost, or watch it if it hangs. Do nothing if
+        the worker has ended or the job is ending.
         """
         for worker in self._workers:
             if worker.rank != lost.rank or not worker.leads(lost.pid) or self.failure is not None:
@@ -388,7 +388,7 @@ class Job:
     def settle(self) -> None:
         """Determine the first failure; it may not be the failure of the worker that ended first.
 
-        Failures of other nodes may become known later, and then this is called again.
+        Failures of other nodes may become known later; this method is then called again.
         """
         if self.failure is None or self.failure.was_asked:
             return
@@ -434,6 +434,6 @@ class Job:
 def _lost_output(error: OSError) -> Failure:
     """Return the failure of a job whose output cannot be written any more."""
     if isinstance(error, BrokenPipeError) or error.errno == errno.EIO:
-        # The reader (`| head`, a terminal) is gone: end silently, as by SIGPIPE.
+        # The reader (`| head`, a terminal) is gone: end silently, with the exit status for SIGPIPE.
         return Failure("", 128 + signal.SIGPIPE, was_asked=True)
     return Failure(f"the output could not be written: {error.strerror}", 1, is_final=True)

@@ -17,7 +17,7 @@ _SECRET = "secret"
 
 
 class RunningJob(NamedTuple):
-    """A job whose launcher runs here: its store, and the secret if the launcher created it."""
+    """A job with a launcher on this machine: its store, and the secret if the launcher made one."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class RunningJob(NamedTuple):
 
 
 def leave_address(folder: JobFolder, host: str, port: int) -> None:
-    """Write the address of the job's store to the job's folder, which is removed at its end."""
+    """Write the address of the store to the job's folder, which is removed at the job's end."""
     folder.write_private(_NAME, f"{os.getpid()} {port} {host}\n")
 
 
@@ -42,7 +42,7 @@ def running_jobs() -> list[RunningJob]:
         try:
             information = folder.stat()
             if information.st_uid != os.getuid() or information.st_mode & 0o077:
-                continue  # another user could have written the folder
+                continue  # another user could have written into the folder
             pid, port, host = (folder / _NAME).read_text("ascii").split()
             os.kill(int(pid), 0)
             job = RunningJob(host, int(port), int(pid), _secret_in(folder))

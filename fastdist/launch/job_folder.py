@@ -10,7 +10,7 @@ from fastdist.core.errors import StoreError
 from fastdist.distributed.sockets.addresses import private_base
 
 VARIABLE = "FASTDIST_RUNTIME_DIR"
-# The same folder, where the workers' socket files for the launcher's readings are.
+# A second variable with the same path. Workers create socket files there for `fastdist top`.
 MONITOR_VARIABLE = "FASTDIST_MONITOR_DIR"
 
 

@@ -13,7 +13,7 @@ from fastdist.distributed.store import Store
 from fastdist.launch.gathering import MEMBERS, Members, read_members
 from fastdist.launch.monitor import ANSWER, ASK, WORKERS_S
 
-# The launchers' time to read their workers, plus time for the answer.
+# The time in which the launchers must read their workers, plus time for the answer.
 _ANSWER_S = WORKERS_S + 1.5
 _MEET_S = 2.0
 # A wait that is shown as a stall has lasted at least this long.
@@ -62,7 +62,7 @@ class JobReader:
         try:
             store.wait(list(keys), _ANSWER_S)
         except StoreTimeoutError:
-            pass  # the launchers that have answered are shown, and the others are named
+            pass  # the reading has the launchers that answered, and names the others
         workers: list[Worker] = []
         silent: list[str] = []
         for key, card in keys.items():
@@ -84,7 +84,7 @@ class JobReader:
 
 
 def waits(reading: JobReading) -> list[str]:
-    """Return one sentence per wait of workers for others; collectives come first."""
+    """Return one sentence for each wait of workers for other workers, collectives first."""
     return [*_collective_waits(reading.workers), *_call_waits(reading.workers)]
 
 
@@ -125,7 +125,7 @@ def _collective_waits(workers: Sequence[Worker]) -> list[str]:
             if group["under_way"] is not None and group["collectives"] == furthest
         ]
         there = {rank for rank, _ in inside}
-        # A member without a reading may be the one for which the others wait.
+        # A member without a reading may be the one for which the other members wait.
         late = [rank for rank in ranks if rank not in there]
         if inside and late:
             now = max((group["under_way"] for _, group in inside), key=lambda one: one["for_s"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fastdist.core.errors import FastdistError
 
-# Bits of torchrun's numbers for streams.
+# Bits of the numbers by which torchrun selects streams.
 STDOUT, STDERR = 1, 2
 _BOTH = STDOUT | STDERR
 _OF_ONE = re.compile(r"([0-9]{1,9}):([0-3])")
@@ -19,8 +19,8 @@ _OF_ONE = re.compile(r"([0-9]{1,9}):([0-3])")
 
 @dataclass(frozen=True)
 class LogOptions:
-    """The streams that are written to files below `folder`, and the streams that are also shown, by
-    local rank.
+    """The streams that are written to log files below `folder` (`kept`), and the streams that the
+    screen shows (`shown`); the index is the local rank.
     """
 
     folder: str
@@ -31,7 +31,7 @@ class LogOptions:
 def log_options(
     folder: str | None, redirects: str | None, tee: str | None, workers: int
 ) -> LogOptions | None:
-    """Return the log settings of the command line; None without any, or for `0`.
+    """Return the log settings of the command line; None if no stream is written to a log file.
 
     Raises  ValueError for streams that are not in torchrun's format
     """
@@ -122,8 +122,8 @@ class LogFolder:
             ) from error
 
     def open(self, local_rank: int, rank: int, attempt: int) -> list[LogFile | None]:
-        """Open the log files of a started worker, for stdout and stderr; None for a stream without
-        a file.
+        """Return the open log files for stdout and stderr of a started worker; None for a stream
+        without a file.
         """
         return [
             self._open(f"attempt_{attempt}/{rank}/{name}.log", local_rank, stream)

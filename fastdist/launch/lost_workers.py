@@ -14,8 +14,9 @@ from fastdist.distributed.restarts import DECLARED_LOST
 from fastdist.distributed.store import Store
 from fastdist.launch.worker_process import WorkerProcess
 
-# In this time a thread that computes uses more than _IDLE_TICKS ticks of 10 ms, even on a busy
-# machine. A thread that waits for the interpreter lock uses 2, because it wakes every 5 ms.
+# In this time a thread that computes uses more than _IDLE_TICKS ticks (10 ms) of processor time,
+# even on a busy machine. A thread that waits for the interpreter lock uses 2 ticks, because it
+# wakes every 5 ms.
 PROGRESS_S = 10.0
 _IDLE_TICKS = 10
 _LOOK_S = 0.5
@@ -38,21 +39,22 @@ class LostWorker:
 
 
 class Hangs:
-    """Workers that were reported as hanging; each is watched for a while for progress.
+    """Checks during PROGRESS_S whether a worker that was reported as hanging makes progress.
 
     Thread  only the launcher's main thread
     """
 
     def __init__(self) -> None:
-        # The end of the watch, the threads' processor times at its start, and the report.
+        # Worker -> the end of the watch, the threads' processor times at the watch's start, the
+        # report.
         self._watched: dict[WorkerProcess, tuple[float, dict[str, int], LostWorker]] = {}
 
     def watch(self, worker: WorkerProcess, lost: LostWorker, now: float) -> None:
-        """Watch a worker for PROGRESS_S from now on."""
+        """Watch a worker for PROGRESS_S, beginning at `now`."""
         self._watched.setdefault(worker, (now + PROGRESS_S, worker.thread_ticks(), lost))
 
     def next_look(self) -> float:
-        """Return when the next watch ends; math.inf if none is under way."""
+        """Return when the next watch ends; math.inf if no worker is watched."""
         return min((until for until, _, _ in self._watched.values()), default=math.inf)
 
     def without_progress(self, now: float) -> list[tuple[WorkerProcess, LostWorker]]:
@@ -76,8 +78,8 @@ def _is_idle(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
 class LostWorkers:
     """A thread that reads from the store which workers were declared lost, and reports them.
 
-    `find_store()` returns the store, or None before there is one; after a reconnection it returns
-    another one. `closing` ends the thread, immediately if the store is closed as well.
+    `find_store()` returns the store, or None before there is a store; after a reconnection it
+    returns a new store. `closing` ends the thread, immediately if the store is closed as well.
 
     Thread  `join`: the thread that created it; `tell` is called in the new thread
     """
@@ -89,8 +91,8 @@ class LostWorkers:
         closing: threading.Event,
     ) -> None:
         self._find_store, self._tell, self._closing = find_store, tell, closing
-        # Incarnations that were declared lost. Later declarations by them are ignored: a worker
-        # that is cut off takes all others for lost.
+        # Incarnations that were declared lost. Their later declarations are ignored, because a
+        # worker that is cut off from the network declares all other workers lost.
         self._gone: set[int] = set()
         self._num_read = 0
         self._thread = threading.Thread(

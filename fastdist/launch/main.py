@@ -46,7 +46,7 @@ def main(
 ) -> int:
     """Start a job from a command line; return the exit status of its first failure, or 0.
 
-    With passes_local_rank the program gets --local-rank=K as its first argument.
+    If `passes_local_rank` is true, the program gets --local-rank=K as its first argument.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parse_options(arguments, prog, passes_local_rank=passes_local_rank)
@@ -116,7 +116,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
 
 
 def _job_variables(options: LaunchOptions) -> dict[str, str]:
-    """Return the variables from the command line for all workers."""
+    """Return the environment variables that the command line sets for all workers."""
     told = {MAX_RESTARTS: str(options.max_restarts)}
     if options.comebacks:
         told[ALLOW_RESTART] = options.restart

@@ -17,10 +17,10 @@ from fastdist.launch.ending import SHUTDOWN_S
 from fastdist.launch.flags import GROUP, WORKER
 
 _SBATCH, _JOBSET = "sbatch", "jobset"
-# From the signal to the end: the workers' time, and the launcher's additional time.
+# Seconds from a signal to the end: _GRACE_S for the workers, and _MARGIN_S for the launcher.
 _MARGIN_S = 10
 _GRACE_S = int(SHUTDOWN_S)
-# A Kubernetes name, short enough for "-nodes-0-" and an index to follow it in a host name.
+# A Kubernetes name. It is so short that "-nodes-0-" and an index can follow it in a host name.
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 _EPILOG = """
 examples:
@@ -79,7 +79,7 @@ def _parser() -> CommandParser:
 
 
 def _check(given: argparse.Namespace) -> None:
-    """Raise ValueError for a value that is invalid in a manifest; create a name if none is given.
+    """Raise ValueError for a value that is invalid in a manifest; set the name if none is given.
 
     A value with a line break would end its line of the script, and inject another line.
     """
@@ -123,8 +123,8 @@ def sbatch(given: argparse.Namespace) -> str:
     """Return a script for sbatch.
 
     Slurm sends SIGTERM to the steps some seconds before the time limit, and at a preemption. The
-    launchers give their workers this time to save. The first node creates the secret as a file that
-    only this user can read, in the job's folder, which all nodes share.
+    launchers let their workers use these seconds to save. The first node creates the secret as
+    a file that only this user can read, in the job's folder, which all nodes share.
     """
     options = {
         "job-name": given.name,
@@ -213,7 +213,7 @@ def _job(given: argparse.Namespace, secret: str) -> dict[str, Any]:
             {"name": "FASTDIST_RESTART_COUNT", "valueFrom": restarts},
         ],
         "ports": [{"name": "store", "containerPort": KUBERNETES_PORT}],
-        # Workers of a node share memory; by default a pod has only 64 MB of it.
+        # Workers of a node use shared memory, of which a pod has only 64 MB by default.
         "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}],
     }
     if resources:

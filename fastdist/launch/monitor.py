@@ -1,4 +1,4 @@
-"""Answers `fastdist top`: the launcher reads its workers when the store has a request."""
+"""Answers requests of `fastdist top` in the store with readings of this node's workers."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class MonitorRelay:
 def read_workers(folder: str, place: Place) -> list[dict[str, Any]]:
     """Return a reading of each worker of this node, ordered by rank.
 
-    A worker that has not joined a group, or does not answer in time, has only its rank and the
-    reason as `silent`.
+    The reading of a worker that has not joined a group, or does not answer in time, has only the
+    rank, and the reason under `silent`.
     """
     last = place.first_rank + place.local_world_size
     found: dict[int, dict[str, Any]] = {}
@@ -123,5 +123,5 @@ def _has_ended(key: selectors.SelectorKey, texts: dict[int, bytes]) -> bool:
 def _reading(rank: int, text: bytes) -> dict[str, Any]:
     try:
         return {**json.loads(text), "rank": rank}
-    except ValueError:  # the worker ended while it wrote
+    except ValueError:  # the worker ended while it wrote the answer
         return {"rank": rank, "silent": "has just ended"}

@@ -48,9 +48,9 @@ from fastdist.launch.store_connector import ASK_S, StoreConnector
 __all__ = ["BEAT_S", "LOST_S", "Meeting", "News"]
 
 # If the launcher that hosts the store is killed, the others detect it immediately, because nothing
-# listens on its port. Any other launcher is detected by its silence. Workers wait equally long for
-# a peer while a network is down: launchers with a shorter timeout would end a job that could
-# continue.
+# listens on the store's port. The loss of any other launcher is detected by its silence. Workers
+# wait for a peer for the same time while a network is down: launchers with a shorter timeout would
+# end a job that could continue.
 LOST_S = FROZEN_S
 _CLOSE_S = 2.0
 _LOOK_S = 0.05
@@ -60,9 +60,9 @@ _THREAD_NAME = "fastdist-launch-nodes"
 
 
 class Meeting:
-    """This node's place in the job, and the connection to its store, which node 0 hosts.
+    """This node's place in the job, and its connection to the job's store, which node 0 hosts.
 
-    `place` is None until all nodes have joined. `fileno` and `take` give messages from them.
+    `place` is None until all nodes have joined. `fileno` and `take` give messages from the nodes.
     `round` is the last round that may begin. Node 0 begins another round when all nodes have ended
     the last round and no node has left. See Note [Rounds] in roll.py.
     Thread  only `_serve` uses the store; all other methods belong to the main thread
@@ -85,14 +85,14 @@ class Meeting:
             node = 0 if self._hosts_at_own_address() else NO_PLACE
         elif node == 0:
             self._host_store()
-        # Ranks of workers here that ended; the main thread appends, the other thread removes.
+        # Ranks of this node's ended workers; the main thread appends, `_serve` removes.
         self._ended_ranks: deque[int] = deque()
         self._lost_s = _patience_s()
-        # (round, end) of this node; the main thread appends.
+        # (round, end) for each round that has ended on this node; the main thread appends.
         self._own_ends: list[tuple[int, End]] = []
-        # (round, failure) to report when workers here are signalled; the main thread appends.
+        # (round, end) to report when workers of this node are signalled; the main thread appends.
         self._begun_ends: list[tuple[int, End]] = []
-        # Maps a node and a round to the round's end there; the other thread adds entries.
+        # Maps a node and a round to the end of the round on that node; `_serve` adds entries.
         self._ends_elsewhere: dict[int, dict[int, End]] = {}
         self._host_has_ended = False
         self._closing = threading.Event()
@@ -144,7 +144,7 @@ class Meeting:
             raise
 
     def _hosts_at_own_address(self) -> bool:
-        """Host the store if the address is this machine's, and no other launcher here hosts it."""
+        """Host the store if this machine has its address, and no other launcher hosts it yet."""
         try:
             require_own_address("--rdzv-endpoint", self._options.master_address)
         except RendezvousError:
@@ -165,9 +165,9 @@ class Meeting:
         return self._read_fd
 
     def take(self) -> list[News]:
-        """Return the failures on other nodes since the last call, and lines to show.
+        """Return the messages since the last call: failures, lost workers, and lines to show.
 
-        Messages about a later round are kept until it begins here, unless they end the job.
+        Messages about a later round are kept until the round begins here, unless they end the job.
         """
         try:
             os.read(self._read_fd, 4096)
@@ -184,18 +184,18 @@ class Meeting:
         return taken
 
     def begin(self, number: int) -> None:
-        """Begin a round here, and queue the failures that were reported for it."""
+        """Begin a round on this node, and queue the failures that were reported for the round."""
         self._begun = number
         self._post(None)
 
     @property
     def is_over(self) -> bool:
-        """Return whether all nodes have ended or are lost, and each has been notified of that."""
+        """Return whether all nodes have ended or are lost, and each has been notified of this."""
         return self._is_over.is_set()
 
     def let_others_look(self, folder: JobFolder) -> None:
-        """Answer `fastdist top` with readings of this node's workers, through socket files in a
-        folder.
+        """Answer `fastdist top` with readings of this node's workers, through socket files in
+        `folder`.
         """
         if self.card.node == 0:
             leave_address(folder, self._options.master_address, self._port)
@@ -222,9 +222,9 @@ class Meeting:
             self._ended_ranks.popleft()
 
     def others_have_ended(self, rank: int, ended: Collection[int]) -> bool:
-        """Return whether there are other ranks, and all their workers have ended well.
+        """Return whether there are ranks other than `rank`, and all their workers have ended well.
 
-        `ended` has the ranks of this node that have ended; the store has the other nodes' ranks.
+        `ended` has the ended ranks of this node; the store has the ended ranks of other nodes.
         """
         store, place = self._store, self.place
         assert store is not None and place is not None
@@ -246,7 +246,7 @@ class Meeting:
             self._begun_ends.append((self._begun, end_of(failure, is_last=is_last)))
 
     def _tell_no_restarts(self) -> None:
-        """Tell the store that lost workers will not return, so that no shutdown waits for them."""
+        """Record that lost workers will not return, so that no shutdown waits for these workers."""
         if self._options.comebacks and self._store is not None:
             with suppress(StoreError):  # the waiting workers then use their timeouts
                 self._store.set(NO_RESTARTS, b"")
@@ -261,8 +261,8 @@ class Meeting:
             self._begin_round(Members(number + 1, self.members.cards))
 
     def others_ended_well(self, number: int) -> bool:
-        """Return whether the workers of each other node have ended this round, or a later one,
-        well.
+        """Return whether all other nodes have ended this round, or a later round, and all of their
+        workers have ended well.
         """
         others = {card.node for card in self.members.cards} - {self.card.node}
         ends = [ends_from(number, self._ends_elsewhere.get(node, {})) for node in others]
@@ -274,7 +274,7 @@ class Meeting:
         return any(end.status == PREEMPTED_EXIT_STATUS for end in ends)
 
     def _may_follow(self, number: int, ends: Collection[End], *, is_lost: bool = False) -> bool:
-        """Return whether another round follows one with these ends on all nodes."""
+        """Return whether another round follows a round that ended with `ends` on the nodes."""
         has_failed = is_lost or any(end.status != 0 for end in ends)
         is_last = number >= self._options.rounds_to_follow or any(end.is_last for end in ends)
         return has_failed and not is_last
@@ -323,7 +323,7 @@ class Meeting:
         )
 
     def close(self) -> None:
-        """End the thread, and close the store, or its connection."""
+        """End the threads, and close the store, or the connection to the store."""
         self._closing.set()
         store = self._store
         if store is not None:
@@ -410,7 +410,7 @@ class Meeting:
     def _come_back(self, error: StoreError) -> None:
         """Join the job again after node 0, or another launcher in its place, has restarted it.
 
-        Raises  the error, or the reason for not joining: the job is over then
+        Raises  `error`, or the reason why this node cannot join: in both cases the job is over
         """
         plan = "" if self._host_has_ended else self.plan_after_loss(0)
         if self.card.node == 0 or not plan or self._closing.is_set():
@@ -439,7 +439,7 @@ class Meeting:
     def connect_again(self, lost: StoreError, until: float) -> None:
         """Reconnect to node 0's store if only the connection was cut.
 
-        Raises  lost, if nothing listens on the port any more, or the deadline has passed
+        Raises  `lost` if nothing listens on the port any more, or if the deadline has passed
         """
         if self.card.node == 0 or self._store is None:
             raise lost

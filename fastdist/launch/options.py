@@ -23,9 +23,9 @@ from fastdist.launch.log_files import LogOptions, log_options
 from fastdist.launch.torchrun_flags import read_rendezvous
 
 _LEAST_WORKER_BYTES = 10_000_000
-# torchrun's backend in which nodes without --node-rank agree on their ranks.
+# torchrun's rendezvous backend, with which nodes without --node-rank agree on their ranks.
 _SHARES_OUT = "c10d"
-# A worker's two pipes, and its connections to the store.
+# The open files per worker: its two pipes, and its connections to the store.
 _FILES_PER_WORKER = 4
 _OTHER_FILES = 64
 
@@ -44,7 +44,7 @@ class LaunchOptions:
     master_address: str
     master_port: int | None
     local_address: str | None
-    # How long nodes wait for each other, and how long workers do; None for the workers' default.
+    # How long nodes wait for each other, and how long workers wait; None for the workers' default.
     init_timeout_s: float
     workers_wait: str | None
     as_torch: bool
@@ -213,10 +213,10 @@ def _current_folder() -> str:
 
 
 def _require_no_shadow(folder: str) -> None:
-    """Raise ValueError if the folder hides the package fastdist from workers that search it first.
+    """Raise ValueError if `folder`, which workers search first, hides the package fastdist.
 
-    Next to a checkout that `pip install -e` installed, Python takes the checkout's outer folder for
-    a namespace package of that name, which contains nothing.
+    In the folder that contains a checkout installed by `pip install -e`, Python imports the outer
+    folder of the checkout as an empty namespace package fastdist.
     """
     found = PathFinder.find_spec("fastdist", [folder, *sys.path])
     if found is not None and found.loader is None:
@@ -260,7 +260,7 @@ def usable_cores() -> int:
 def require_memory_for(workers: int) -> None:
     """Raise ValueError if this machine does not have enough memory for that many workers.
 
-    Only the memory of Python processes without imports is counted: it alone may be too much.
+    Only the memory of Python processes without imports is counted: this alone may be too much.
     """
     page_bytes, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     if workers * _LEAST_WORKER_BYTES > page_bytes * pages:

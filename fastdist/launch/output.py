@@ -20,7 +20,8 @@ from fastdist.launch.worker_process import WorkerProcess
 # waits for running calls), may take a while. A process that lives longer had caught the error.
 HELD_TEXT_S = 5.0
 _READ_BYTES = 1 << 16
-# A pipe holds at most a megabyte: more data comes from a process that still writes.
+# The most reads from the pipe of an ended worker. A pipe holds at most a megabyte: more data comes
+# from another process that still writes.
 _LAST_READS = 32
 _STATUS_OF_A_TRACEBACK = 1
 
@@ -46,15 +47,15 @@ class _Stream:
 
     @property
     def written_to(self) -> str:
-        """The log file of a stream that is only logged; empty if the screen shows it."""
+        """The log file of a stream that the screen does not show; empty if the screen shows it."""
         return "" if self.log is None or self.is_shown else self.log.path
 
 
 class LastWords(NamedTuple):
     """The traceback with which a worker ended, and its start in time.monotonic().
 
-    `reference` is set for a worker that ended without a traceback, as by sys.exit("text"): it
-    contains the last line of the worker's stderr, which was shown before. Otherwise it is empty.
+    `reference` is set for a worker that ended without a traceback, for example by sys.exit("text"):
+    it contains the last line of the worker's stderr, which was shown before. Otherwise it is empty.
     """
 
     text: list[bytes]
@@ -86,7 +87,7 @@ class Output:
         self._streams = [stream for stream in self._streams if stream.worker is not worker]
 
     def keep_pace(self) -> None:
-        """Read the pipes only while the launcher's own reader keeps up; otherwise workers block."""
+        """Do not read the pipes while the screen is full, so that the workers block."""
         if self._screen.is_full != self._is_listening:
             return
         for stream in self._streams:
@@ -97,9 +98,7 @@ class Output:
         self._is_listening = not self._is_listening
 
     def last_words(self, worker: WorkerProcess) -> LastWords:
-        """Show the remaining output of an ended worker; return the traceback with which it
-        ended.
-        """
+        """Show the remaining output of an ended worker; return the worker's last traceback."""
         text: list[bytes] = []
         reference: list[bytes] = []
         began: float | None = None
@@ -133,7 +132,7 @@ class Output:
                 self._take(stream)
 
     def holds_text_of(self, worker: WorkerProcess) -> bool:
-        """Return whether a worker has begun a traceback, and so may be about to end."""
+        """Return whether a worker has begun a traceback, and may therefore be about to end."""
         return any(s.worker is worker and s.failure.since is not None for s in self._streams)
 
     def print_held(self, rank: int, text: Sequence[bytes]) -> None:
@@ -143,9 +142,7 @@ class Output:
                 self._print(stream, text)
 
     def next_release(self) -> float | None:
-        """Return when held text must be shown because its worker still runs, in
-        time.monotonic().
-        """
+        """Return the time.monotonic() at which held text must be shown if its worker still runs."""
         since = [s.failure.since for s in self._streams if s.failure.since is not None]
         return min(since) + HELD_TEXT_S if since else None
 
@@ -203,5 +200,5 @@ class Output:
 
 
 def _has_failed(worker: WorkerProcess) -> bool:
-    """Return whether a worker has ended by an exit status that reports an error."""
+    """Return whether a worker has ended with an exit status that reports an error."""
     return (worker.status or 0) > 0 and worker.status != PREEMPTED_EXIT_STATUS

@@ -11,7 +11,7 @@ _END = re.compile(rb"\r*\n|\r+")
 
 
 class Line(NamedTuple):
-    """One line without its end; `redraws` if it ended in a carriage return only."""
+    """One line without its end; `redraws` is true if the line ended in a carriage return alone."""
 
     text: bytes
     redraws: bool
@@ -22,12 +22,12 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._partial = bytearray()
-        # A line that ended in \r, until the next bytes arrive.
+        # The last line if it ended in \r, until the next bytes arrive.
         self._redrawn: bytes | None = None
         self._may_continue = False
 
     def feed(self, chunk: bytes) -> list[Line]:
-        """Return the lines that chunk completes."""
+        """Return the lines that `chunk` completes."""
         lines = []
         if self._may_continue:
             # The \r that ended the last chunk, the \r here, and a following \n form one line end.
@@ -57,7 +57,7 @@ class LineSplitter:
     def _cut(self) -> bytes:
         at = LINE_LIMIT_BYTES
         while self._partial[at] & 0xC0 == 0x80:
-            # Do not split inside of a character.
+            # Do not split inside a character.
             at -= 1
         text = bytes(self._partial[:at])
         del self._partial[:at]

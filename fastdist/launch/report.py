@@ -1,4 +1,4 @@
-"""The report at the end of a run: the worker that failed first, how, and its traceback."""
+"""The report at the end of a run: the first failure of a worker, and the worker's traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastdist.launch.failure_text import (
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 
-# Peers may notice the end of a silent worker, and print it, up to this much before the launcher.
+# Peers may report the end of a worker without a traceback this long before the launcher.
 NOTICED_S = 0.5
 
 
@@ -27,11 +27,11 @@ NOTICED_S = 0.5
 class Failure:
     """A failure: a sentence, the exit status, and the last output of the worker.
 
-    An empty sentence prints nothing.
+    Nothing is printed for an empty sentence.
     `was_asked`: there was no failure, a user ended the job; `asked_by` is the signal.
     `is_from_afar`: another node reported it; `source` names the node and the round.
     `is_hearsay`: that node had received the report from a third node.
-    `was_ended`: the launcher had sent this worker a signal to end, so it might have continued.
+    `was_ended`: the launcher had sent this worker a signal to end; else it might have continued.
     `is_final`: a restart would not help, because a node or the output is lost.
     """
 
@@ -55,9 +55,7 @@ class Failure:
 
     @property
     def may_end_well(self) -> bool:
-        """Whether a scheduler's signal ended the job; workers that exit with 0 have agreed to
-        it.
-        """
+        """Whether a scheduler's signal ended the job; workers that exit with 0 agreed to this."""
         return self.asked_by in (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -91,7 +89,7 @@ def write_report(
 
 
 def _later_failures(first: Failure, later: Sequence[Failure]) -> list[str]:
-    """Return a line for each error, with the ranks that raised it and the source line of the first.
+    """Return a line for each error: the ranks that raised it, and a source line of one failure.
 
     A failure without a rank or an error gets a separate line.
     """
@@ -132,9 +130,9 @@ def _named_ranks(ranks: Iterable[int]) -> str:
 def first_of(failures: Sequence[Failure], local_ranks: Collection[int]) -> Failure:
     """Return the failure that may have caused the others.
 
-    The order is: other failures by their start, then workers that the launcher ended, then workers
-    that only lost a failed worker. The traceback of a worker that was ended may belong to an error
-    that it had caught.
+    Failures of workers that the launcher had signalled come after other failures: their traceback
+    may belong to an error that the worker had caught. Failures of workers that only lost a failed
+    worker come last. Each class is ordered by the start of the failures.
     """
     others_told = any(failure.rank is None for failure in failures)
     failed = {failure.rank for failure in failures}

@@ -5,17 +5,17 @@
 # Each node stores its result under the round's number, and never changes it. When all results are
 # stored, each node can decide alone whether the job is over. Only node 0 decides that the job
 # continues, because node 0 must clear the list of ended ranks in the store before the first worker
-# starts again. A node that a Ctrl-C ended takes part in no further round, and then no other node
-# does.
+# starts again. A node on which a Ctrl-C ended the workers takes part in no further round; then the
+# other nodes do not continue either.
 
 # Note [Lost nodes]
-# Nodes write heartbeats to the store, and only node 0 reads them: it declares a node lost that was
-# silent for too long. If the job may start again, the round ends on all nodes, and node 0 waits for
-# a launcher that takes the lost node's place. The next round begins as soon as the places of all
-# lost nodes are taken. After the rejoin timeout it begins with the present nodes, if there are
-# enough. The loss counts as one restart. The other nodes notice the loss of node 0 because its
-# store does not answer. They end their workers, and return with new cards when node 0, or another
-# launcher in its place, serves the store again.
+# Nodes write heartbeats to the store, and only node 0 reads them: it declares a node lost if the
+# node was silent for too long. If the job may start again, the round ends on all nodes, and node 0
+# waits for a launcher that takes the lost node's place. The next round begins as soon as the places
+# of all lost nodes are taken. After the rejoin timeout, the round begins with the present nodes, if
+# there are enough. The loss counts as one restart. The other nodes notice the loss of node 0
+# because its store does not answer. They end their workers, and return with new cards when node 0,
+# or another launcher in its place, serves the store again.
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _MOST_LETTERS = 300
 class End:
     """The end of a round on a node.
 
-    `is_last` means that the node takes part in no further round. `hearsay` means that it ended
-    because of another node's report. `is_hurried` is set after a Ctrl-C: the node does not wait for
-    other nodes' ends.
+    `is_last` means that the node takes part in no further round. `hearsay` means that the node
+    ended its workers because of another node's report. `is_hurried` is set after a Ctrl-C: the node
+    does not wait for other nodes' ends.
     """
 
     status: int
@@ -78,7 +78,7 @@ class End:
 
 
 def end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) -> End:
-    """Return the record for other nodes about a round's end here."""
+    """Return the record with which other nodes are notified of a round's end on this node."""
     return End(
         status=0 if failure is None else failure.exit_status,
         sentence="" if failure is None else _with_error(failure),
@@ -134,7 +134,7 @@ class Meeting(Protocol):
         """Write to the store that the job ends."""
 
     def _may_follow(self, number: int, ends: Collection[End], *, is_lost: bool = False) -> bool:
-        """Return whether another round follows one with these ends."""
+        """Return whether another round follows a round with these ends."""
 
     def _begin_round(self, members: Members) -> None:
         """Begin the next round."""
@@ -148,7 +148,7 @@ class DeclaredLostError(StoreError):
 
 
 class Roll:
-    """The nodes that are alive, those that have ended, and those that are lost.
+    """The state of all nodes of a job: which are alive, which have ended, and which are lost.
 
     Thread  the meeting's second thread
     """
@@ -158,16 +158,16 @@ class Roll:
         self._me = meeting.card
         self._is_host = self._me.node == 0
         self._lost_s = meeting._lost_s
-        # Ends by node and round.
+        # Node -> round -> the end of the round on this node.
         self._ends = meeting._ends_elsewhere
-        # Nodes that have left; a lost node counts as such if the job ends because of it.
+        # Nodes that have left the job, including lost nodes if their loss ends the job.
         self._left: set[int] = set()
         # Lost nodes that may be replaced, with the deadline for a replacement.
         self._lost: dict[int, float] = {}
         self._beat = 0
         self._newcomers: dict[str, Card] = {}
-        # The time of each launcher's last heartbeat, and events of launchers that are in no round
-        # yet.
+        # The time of each launcher's last heartbeat, and events of launchers that do not take part
+        # in a round yet.
         self._heard: dict[str, float] = {}
         self._early: list[Change] = []
         # When the store last accepted a heartbeat.
@@ -213,7 +213,7 @@ class Roll:
             self._beat += 1
             store.set(BEATS + self._me.token, str(self._beat))
             self._reached = time.monotonic()
-            # Read first: the store must get each ended rank before the end of the round.
+            # Ends are read first: the store must get ended ranks before the round's end.
             own = [one for one in self._meeting._own_ends if one[0] >= self._first_round]
             self._meeting._pass_on_ends()
             begun = [one for one in self._meeting._begun_ends if one[0] >= self._first_round]
@@ -238,8 +238,8 @@ class Roll:
                 return
 
     def _is_over_after(self, number: int, mine: End, store: Store) -> bool:
-        """Return whether the job is over after this node's end of a round; begin the next if it is
-        not.
+        """Return whether the job is over after this node's end of a round. If it is not over, node
+        0 begins the next round.
         """
         if number < self._meeting.round or not all(map(self._has_ended, self._others)):
             return False
@@ -251,8 +251,8 @@ class Roll:
         return self._is_over_without_the_lost(number, store)
 
     def _is_over_without_the_lost(self, number: int, store: Store) -> bool:
-        """Begin the next round when the places of lost nodes are taken or the deadline has
-        passed.
+        """Return whether the job is over because too few nodes are left. Otherwise begin the next
+        round, when the places of lost nodes are taken or the deadline has passed.
         """
         there = [card for card in self._cards.values() if card.node not in self._lost]
         taken = {card.node for card in there}
@@ -379,7 +379,7 @@ class Roll:
                 self._lose(card, f"not heard for {silent_s:.0f} s")
 
     def _lose(self, card: Card, why: str) -> None:
-        """Declare a node lost, on node 0."""
+        """On node 0, declare another node lost."""
         store = self._meeting._store
         if not self._is_host or store is None or card.node in self._lost:
             return
@@ -397,7 +397,7 @@ class Roll:
         self._report_loss(loss)
 
     def _take_loss(self, card: Card, loss: dict[str, str]) -> None:
-        """Record, on another node, a loss that node 0 has declared."""
+        """On a node other than node 0, record a loss that node 0 has declared."""
         if self._is_host or card.node in self._lost or card.node in self._left:
             return
         if card.token == self._me.token:
@@ -415,7 +415,7 @@ class Roll:
         self._meeting._post(Failure(sentence, 1, is_final=not plan))
 
     def _wait_for_others_to_leave(self, watch: Watch) -> None:
-        """Keep the store available for a short time, if it is hosted here."""
+        """Keep the store available for a short time, if this node hosts it."""
         until = time.monotonic() + self._lost_s
         while self._is_host and not self._have_left() and time.monotonic() < until:
             self._listen(watch, min(until, time.monotonic() + BEAT_S))

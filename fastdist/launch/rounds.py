@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 # After a Ctrl-C the other nodes are notified, but this node waits for them only this long.
 _HURRIED_GOODBYE_S = 0.7
-# After SIGTERM this node waits this much longer than other nodes' workers have to end: these nodes
-# learned of the signal one heartbeat later, and their reports take another heartbeat.
+# After SIGTERM, this node waits for the time that workers of other nodes have left, and this much
+# longer: the other nodes are notified one heartbeat later, and their reports take another
+# heartbeat.
 _GOODBYE_S = 1.5
 
 
 class Rounds:
-    """Runs this node's part of each round, and agrees with the other nodes on the next one.
+    """Runs this node's part of each round, and agrees with the other nodes on the next round.
 
     `make_job` creates the Job of one round. `starts` returns the functions that start the workers,
     after the nodes have met. `most` is the largest number of rounds after the first.
@@ -97,8 +98,8 @@ class Rounds:
                 self._screen.print(news.encode(), to_stderr=True)
 
     def _run_one(self, job: Job, number: int) -> int:
-        """Run a round when the nodes have met; return its number, which is not 0 for a late
-        node.
+        """Run a round as soon as the nodes have met. Return its number, which is greater than
+        `number` if this node has joined late.
         """
         meeting = self._meeting
         meeting.begin(number)

@@ -17,7 +17,7 @@ _CLEAR_LINE = b"\r\x1b[K"
 
 
 class Outlet:
-    """One file descriptor of the launcher, which is written when it accepts data."""
+    """An output descriptor of the launcher; data is written when the descriptor accepts it."""
 
     def __init__(self, fd: int, selector: BaseSelector) -> None:
         self.fd = fd
@@ -91,7 +91,7 @@ class Screen:
             return None
         try:
             return os.get_terminal_size(self._out.fd).columns or 80
-        except OSError as error:  # the terminal was closed; its SIGHUP will follow
+        except OSError as error:  # the terminal was closed; a SIGHUP will follow
             self._out.lose(error)
             return None
 
@@ -108,15 +108,13 @@ class Screen:
         width = self.width
         if width is None or (not text and not self._redrawn):
             return
-        # One column stays free, because some terminals wrap after writing the last one.
+        # One column stays free, because some terminals wrap after a character in the last column.
         self._redrawn = fit(text, width - 1)
         self._out.put(_CLEAR_LINE + self._redrawn)
 
     @property
     def is_full(self) -> bool:
-        """Return whether workers must wait because the reader of the launcher's output is
-        slower.
-        """
+        """Return whether workers must wait, because the launcher's output is read too slowly."""
         return self._out.is_full or self._err.is_full
 
     @property
@@ -139,7 +137,7 @@ def _is_same_file(out: int, err: int) -> bool:
 
 
 def fit(text: bytes, width: int) -> bytes:
-    """Cut text to width columns; colours have width 0, wide characters 2, and none is split."""
+    """Cut text to `width` columns. Colour codes have width 0, wide characters 2; none is split."""
     shown: list[str] = []
     columns = 0
     line = text.decode("utf-8", "replace")

@@ -7,15 +7,16 @@ import signal
 from types import FrameType, TracebackType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Signals with which schedulers and users notify a program without ending it: Slurm's --signal.
+# Signals that notify a program and do not end it, for example by Slurm's --signal.
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 
 class SignalPipe:
-    """Receives, in its block, signals that end, suspend or notify a job, SIGCHLD and SIGWINCH.
+    """Receives signals inside its `with` block: signals that end, suspend or notify a job, and
+    SIGCHLD and SIGWINCH.
 
     Thread  main thread only, as Python requires
-    Note    uses handlers, because workers would inherit a blocked mask and ignore Ctrl-C
+    Note    uses handlers: workers would inherit a mask of blocked signals, and ignore Ctrl-C
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class SignalPipe:
         for number in (*_ENDING, *_PASSED_ON, signal.SIGTSTP, signal.SIGCHLD, signal.SIGWINCH):
             ignored = signal.getsignal(number) is signal.SIG_IGN
             if number in (signal.SIGHUP, signal.SIGTSTP, *_PASSED_ON) and ignored:
-                # nohup: the user wants the job to survive the terminal. Workers inherit this.
+                # As with nohup: the job survives the terminal. Workers inherit this.
                 continue
             self._former[number] = signal.signal(number, _do_nothing)
         return self

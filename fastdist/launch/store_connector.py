@@ -1,4 +1,4 @@
-"""The connection of a node to node 0's store, and its renewal after a break."""
+"""The connection of a node to node 0's store, and how it is made again after a break."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import TCPStore
 from fastdist.distributed.store.wait_log import WaitLog
 
-# The timeout of the store's answers.
+# How long to wait for an answer of the store.
 ASK_S = 5.0
 _TRY_S = 1.0
 _PAUSE_S = 0.1
@@ -20,7 +20,7 @@ _PAUSE_S = 0.1
 class StoreConnector:
     """Connects to the store of node 0; `closing` ends all attempts.
 
-    Thread  one at a time
+    Thread  used by one thread at a time
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class StoreConnector:
                 line.log_now_and_again(f"node 0 at {self._address}:{self._port}")
 
     def find_again(self, key: str, lost: StoreError, until: float) -> TCPStore:
-        """Reconnect to the store of the same job, which holds key, if only the connection was cut.
+        """Reconnect to the store of the same job, which has `key`, if only the connection was cut.
 
-        Raises  lost, if nothing listens on the port any more, or the deadline has passed
+        Raises  `lost` if nothing listens on the port any more, or if the deadline has passed
         """
         while time.monotonic() < until and not self._closing.wait(_PAUSE_S):
             try:
@@ -71,8 +71,8 @@ class StoreConnector:
         return store
 
     def _try_again(self, key: str) -> TCPStore | None:
-        # Checked first, because a store's client cannot distinguish a refusal from a missing
-        # server.
+        # The port is checked first, because TCPStore cannot distinguish a refused connection from a
+        # missing server.
         socket.create_connection((self._address, self._port), _TRY_S).close()
         store = self._try()
         try:

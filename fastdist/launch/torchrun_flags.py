@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-# torchrun's default port of an endpoint.
+# The port of an --rdzv-endpoint without a port, as in torchrun.
 _ENDPOINT_PORT = "29400"
-# The supported values of --rdzv-backend; with either, nodes meet at a store on the first node.
+# The supported values of --rdzv-backend; with both, nodes meet at a store on the first node.
 _BACKENDS = ("c10d", "static")
 
 # The settings of --rdzv-conf and the equivalent options; other settings have no effect here.
@@ -72,7 +72,7 @@ def read_rendezvous(given: argparse.Namespace) -> None:
 
 
 def _read_settings(given: argparse.Namespace) -> None:
-    """Set timeouts from --rdzv-conf, unless their own options were given."""
+    """Set timeouts from --rdzv-conf, except for timeouts whose own option was given."""
     for setting in filter(None, (given.rdzv_conf or "").split(",")):
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not equals or not (name in _CONF or name in _CONF_WITHOUT_MEANING):

@@ -1,9 +1,9 @@
 """A small process that ends a job's workers if its launcher is killed; run as a script.
 
-It reads lines from stdin: `+PID` and `-PID` add and remove a live process group, `!PATH` names the
-folder to remove. The launcher holds the other end of the pipe, which closes when the launcher dies
-for any reason. After an orderly end nothing is left to do. It starts with `python -I -S` and few
-imports, which takes a few milliseconds.
+The watcher reads lines from stdin: `+PID` and `-PID` add and remove a live process group, `!PATH`
+names the folder to remove. The launcher holds the other end of the pipe, which closes when the
+launcher dies for any reason. After an orderly end nothing is left to do. The watcher starts with
+`python -I -S` and few imports, which takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 
 def watch() -> None:
-    """Read until the launcher is gone, then kill the remaining groups and remove the folder."""
+    """Read until the launcher ends, then kill the listed process groups and remove the folder."""
     groups: set[int] = set()
     folder = ""
     for line in sys.stdin.buffer:

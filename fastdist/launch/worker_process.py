@@ -42,9 +42,7 @@ class WorkerProcess:
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Return whether the worker has just ended; the rest of its process group is then
-        killed.
-        """
+        """Return whether the worker has just ended. If so, kill the rest of its process group."""
         if self.status is not None or not self._is_dead():
             return False
         self.send(signal.SIGKILL)
@@ -54,8 +52,8 @@ class WorkerProcess:
     def _is_dead(self) -> bool:
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
             return self._process.poll() is not None
-        # Checked without reaping: a dead leader keeps its id until it is reaped, so the group that
-        # is killed next cannot belong to another process.
+        # The worker is not reaped here: a dead leader keeps its id until it is reaped, so the
+        # process group that is killed next cannot belong to another process.
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.pid, options) is not None
 
@@ -80,7 +78,7 @@ class WorkerProcess:
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
-            # macOS's error for a group whose processes have all ended but are not reaped.
+            # macOS's error for a process group whose processes have all ended but are not reaped.
             return
 
     def ask_to_end(self, number: signal.Signals) -> None:
@@ -104,14 +102,14 @@ class WorkerProcess:
         return bool(caught >> (number - 1) & 1)
 
     def leads(self, pid: int) -> bool:
-        """Return whether a process is this worker, or a process that it started in its group."""
+        """Return whether `pid` is this worker, or a process of its process group."""
         try:
             return self.status is None and os.getpgid(pid) == self.pid
         except ProcessLookupError:
             return False
 
     def thread_ticks(self) -> dict[str, int]:
-        """Return the processor time of each thread except ZeroMQ's; empty if it is unknown.
+        """Return the processor time of each thread except ZeroMQ's; empty if the times are unknown.
 
         ZeroMQ's threads answer heartbeats even while all of Python hangs.
         """
@@ -142,7 +140,7 @@ class WorkerProcess:
         return False
 
     def pass_on(self, number: signal.Signals) -> None:
-        """Send a signal to the worker alone: processes that it started might end because of it."""
+        """Send a signal to the worker alone: it might end processes that the worker started."""
         if self.status is None:
             # The worker is not reaped yet, so the id still belongs to it.
             os.kill(self.pid, number)

@@ -17,8 +17,8 @@ _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
-    """Return a dict from name to function for one op, computed by `call`. It includes the in-place
-    twin that PyTorch has for some activations.
+    """Return a dict from name to function for one op; the functions use `call`. The dict includes
+    the in-place twin that PyTorch has for some activations.
     """
     numbers = [op.parameters[name] for name in op.attributes]
     names = {f"_default_{one.name}": one.default for one in numbers}
@@ -47,7 +47,7 @@ def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _with_flag(doc: str, has_flag: bool) -> str:
-    """Return an op's docstring, with a line on `inplace` after its arguments."""
+    """Return an op's docstring, with a line on `inplace` after the op's arguments."""
     head, mark, tail = doc.partition("Args:\n")
     if not (has_flag and mark):
         return doc
@@ -75,7 +75,7 @@ def _written(op: Op, name: str, head: str, inplace: str, names: dict[str, Any]) 
 
 
 def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that writes the result to its input."""
+    """Return the function that overwrites its input with the op's result."""
     if "inplace" in op.homes:
         return getattr(TensorMethods, f"{op.name}_")  # type: ignore[no-any-return]
 

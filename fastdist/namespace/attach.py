@@ -74,7 +74,7 @@ def _attach_operators(op: PointwiseOp) -> None:
 
 
 def _attach_operator(name: str, make: Callable[[], Any]) -> None:
-    """Give Tensor an operator that is created at its first use, and then replaces itself."""
+    """Attach a placeholder to Tensor; its first call creates the operator, which replaces it."""
 
     def settle() -> Any:
         made = make()
@@ -100,8 +100,8 @@ def attach_matmul() -> None:
     assert isinstance(product, StructuredOp)
 
     def swapped(self: Tensor, other: Any) -> Tensor:
-        # NumPy arrays leave `array @ tensor` to Tensor, like `array + tensor`. Both operands are
-        # converted to the promoted dtype, as in an addition.
+        # NumPy arrays leave `array @ tensor` to Tensor, as they do for `array + tensor`. Both
+        # operands are converted to the promoted dtype, as in an addition.
         found = offer_operator(swapped, (self, other), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
@@ -118,7 +118,7 @@ def attach_matmul() -> None:
 
 
 def attach_composites() -> None:
-    """Replace ops by the composites that have their names."""
+    """Attach the methods of composites, which replace methods of ops with the same names."""
     for found in COMPOSITES.values():
         if "method" in found.homes:
             setattr(TensorMethods, found.name, found.call)

@@ -29,10 +29,10 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 
 def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each element x by callable(x, y), with y of `other` at the same index; this is slow.
+    """Replace x by callable(x, y), for all elements x of this tensor and y of `other`; it is slow.
 
-    Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
-            not on the CPU, or if callable does not return a number
+    Raises  RuntimeError for a tensor that requires grad; TypeError if a tensor has another dtype or
+            is not on the CPU, or if callable does not return a number
     """
     require_kinds(map_, (self, other, callable), {}, set(), ())
     return _written(self, "map_", (other,), callable)
@@ -41,8 +41,8 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element e by callable(e, x's element, y's element); this is slow.
 
-    Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
-            not on the CPU, or if callable does not return a number
+    Raises  RuntimeError for a tensor that requires grad; TypeError if a tensor has another dtype or
+            is not on the CPU, or if callable does not return a number
     """
     require_kinds(map2_, (self, x, y, callable), {}, set(), ())
     return _written(self, "map2_", (x, y), callable)
@@ -81,9 +81,9 @@ def _number(value: Any) -> Any:
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Set the elements whose indices are all equal to fill_value.
+    """Set the elements of the diagonal, whose indices are all equal, to `fill_value`.
 
-    With wrap, in a tall matrix the diagonal starts again after each width + 1 rows.
+    If `wrap` is true, the diagonal of a tall matrix starts again after every width + 1 rows.
 
     Raises  RuntimeError for a 1-d tensor, or for more than two axes of unequal lengths
     """

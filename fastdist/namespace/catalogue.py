@@ -1,6 +1,6 @@
 """Fills the tables of ops and composites, by importing every file of `ops`.
 
-A new file there is found without registration. Files that homes.py lists are imported at first use.
+A new file in `ops` needs no registration. Files that homes.py lists are imported at first use.
 """
 
 from __future__ import annotations

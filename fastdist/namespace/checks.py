@@ -102,6 +102,6 @@ def _check_tensor_all(cond: Tensor, message: _Message = None) -> None:
 def _assert_async(
     input: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero"
 ) -> None:
-    """Raise RuntimeError with the message if a one-element tensor is 0; waits for a GPU."""
+    """Raise RuntimeError with the message if a one-element tensor is 0; this waits for a GPU."""
     if not input.item():
         raise RuntimeError(assert_msg)

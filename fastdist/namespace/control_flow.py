@@ -1,6 +1,6 @@
 """Branches and loops of PyTorch's compiler, and symbolic sizes.
 
-Here programs run eagerly: `cond` calls the selected branch, and every size is an int. So the
+fastdist runs programs eagerly: `cond` calls the selected branch, and every size is an int. So the
 `sym_*` functions compute with Python numbers, and no value is a SymInt.
 """
 
@@ -15,15 +15,15 @@ from ..tensor.tensor import Tensor
 
 
 class SymInt:
-    """A symbolic int of PyTorch's compiler; no value here is one."""
+    """A symbolic int of PyTorch's compiler; fastdist has no such values."""
 
 
 class SymFloat:
-    """A symbolic float of PyTorch's compiler; no value here is one."""
+    """A symbolic float of PyTorch's compiler; fastdist has no such values."""
 
 
 class SymBool:
-    """A symbolic bool of PyTorch's compiler; no value here is one."""
+    """A symbolic bool of PyTorch's compiler; fastdist has no such values."""
 
 
 def cond(
@@ -31,7 +31,7 @@ def cond(
 ) -> Any:
     """Return true_fn(*operands), or false_fn(*operands) if pred (a bool or a tensor) is False.
 
-    Raises  RuntimeError for a pred of several elements
+    Raises  RuntimeError if pred is a tensor that does not have exactly one element
     """
     if isinstance(pred, Tensor) and pred._layout.numel != 1:
         raise ShapeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
@@ -43,7 +43,7 @@ def while_loop(
 ) -> tuple[Any, ...]:
     """Run values = body_fn(*values) while cond_fn(*values) is true, and return the last values.
 
-    Raises  RuntimeError if body_fn returns another number of values
+    Raises  RuntimeError if body_fn returns more or fewer values than it gets
     """
     values = tuple(carried_inputs)
     while cond_fn(*values):

@@ -1,8 +1,9 @@
-"""Functions over lists of tensors that optimisers call: `_foreach_add` and related ones.
+"""Functions on lists of tensors, which optimisers call: `_foreach_add` and related functions.
 
-Plain lists of float32 or float64 are computed in one launch: see foreach_launch.py. Otherwise one
-op is called per tensor, so that dtypes may be mixed and autograd records as usual. A function
-returns a tuple of new tensors. Its in-place twin, whose name ends with _, returns the list itself.
+Lists of plain float32 or float64 tensors are computed in one launch: see foreach_launch.py.
+Otherwise one op is called per tensor, so that dtypes may be mixed and autograd records as usual.
+A function returns a tuple of new tensors. Its in-place twin, whose name ends with _, returns the
+list that it has changed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _require_tensors(tensors: Tensors, *others: Any) -> None:
 
 
 def _spread(tensors: Tensors, other: Any) -> Sequence[Any]:
-    """Return an operand for each tensor, from a list of tensors or numbers, or a single operand."""
+    """Return an operand for each tensor: the items of a list, or one operand for all tensors."""
     if isinstance(other, Tensor):
         if other.dim():
             raise RuntimeError(
@@ -48,7 +49,7 @@ def _spread(tensors: Tensors, other: Any) -> Sequence[Any]:
 
 
 def _call(name: str, first: Tensor, *others: Any, **kwargs: Any) -> Any:
-    """Call a Tensor method by name; a name that ends with _ is in place."""
+    """Call a Tensor method by name; a method whose name ends with _ works in place."""
     return getattr(Tensor, name)(first, *others, **kwargs)
 
 
@@ -73,7 +74,7 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
             other = names.pop(given, other)
         if names:
             raise TypeError(f"_foreach_{name}() got unexpected arguments {sorted(names)}")
-        if isinstance(self, int | float | complex):  # a number raised to the powers in tensors
+        if isinstance(self, int | float | complex):  # a number, raised to the power of each tensor
             _require_tensors(other)
             return tuple(_call("__rpow__", one, self) for one in other)
         _require_tensors(self)
@@ -88,8 +89,9 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
 
 
 def _launched(name: str, columns: Sequence[Tensors], numbers: Any = 1) -> Any:
-    """Compute a kind of op for all tensors in one launch, in place if `name` ends with _. Return
-    the results, or None if no launch can do that. `numbers` may be one number for all tensors.
+    """Compute the op `name` for all tensors in one launch, in place if `name` ends with _. Return
+    the results, or None if one launch cannot compute them. `numbers` may be one number for all
+    tensors.
     """
     if not isinstance(numbers, Sequence):
         numbers = [numbers] * len(columns[0])
@@ -122,7 +124,7 @@ _EXTREMES: Final = {
 
 
 def _bounded(name: str, one: Tensor, other: Any, scaled: dict[str, Any]) -> Any:
-    """Return the result of a binary op; the four maximum and minimum ops also accept numbers."""
+    """Return the result of a binary op. The ops in `_EXTREMES` also accept numbers."""
     plain = name.removesuffix("_")
     if plain not in _EXTREMES:
         return _call(name, one, other, **scaled)
@@ -134,7 +136,7 @@ def _bounded(name: str, one: Tensor, other: Any, scaled: dict[str, Any]) -> Any:
 
 
 def _ternary(name: str) -> Callable[..., Any]:
-    """Return addcdiv or addcmul for lists: self + value * (tensor1 op tensor2)."""
+    """Return addcdiv or addcmul for lists; op is / or *: self + value * (tensor1 op tensor2)."""
 
     def apply(
         self: Tensors, tensor1: Tensors, tensor2: Tensors, value: Any = 1, *, scalars: Any = None
@@ -228,7 +230,7 @@ def _foreach_norm(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
 
 
 def _foreach_powsum(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
-    """Return for each tensor the sum of its absolute values raised to the power ord."""
+    """Return for each tensor the sum of abs(x) ** ord over its elements x."""
     _require_tensors(self)
     return tuple(one.abs().pow(ord).sum(dtype=dtype) for one in self)
 

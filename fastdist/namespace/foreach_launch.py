@@ -1,15 +1,15 @@
-"""One launch over lists of tensors, with the results of one call per tensor.
+"""Ops on lists of tensors in one launch, with the same results as one call per tensor.
 
 The `_foreach_` functions try these functions first. `launch` changes the tensors of a list in
-place, `launch_new` makes new ones, and `norms` reduces each to a number (kernels:
-pointwise.multi_tensor). They decline tensors that need one call each: tensors that autograd
-records, of subclasses, of different dtypes or layouts, with gaps, or (in place) with overlapping
-memory.
+place, `launch_new` makes new tensors, and `norms` reduces each tensor to a number (kernels:
+pointwise.multi_tensor). They decline lists that need one call per tensor: lists with tensors whose
+calls autograd records, instances of subclasses, different dtypes or layouts, tensors with gaps
+between their elements, or (in place) tensors that overlap.
 
 Note [Numbers of launches] Measured on one core of an AMD EPYC (Zen 5). For 200 tensors of 100
 elements, `_foreach_add` takes 90 us in one launch, 181 us with 200 calls of add, and 136 us in
-PyTorch. For 50 tensors of 4096 elements it is 61, 76 and 61 us. `_foreach_norm` takes 163, 634 and
-184 us for the small tensors, and 52, 256 and 57 us for the large ones.
+PyTorch. For 50 tensors of 4096 elements, these times are 61, 76 and 61 us. `_foreach_norm` takes
+163, 634 and 184 us for the small tensors, and 52, 256 and 57 us for the large tensors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ UNARY: Final = """
     abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg
     reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc
 """.split()  # noqa: SIM905
-# The bodies of these ops: a is an element of the first list, s the number of the tensor.
+# The bodies of these ops: a is an element of a tensor in the first list, and b and c are the same
+# elements in the other lists; s is the number for these tensors.
 _TEXTS: Final = {
     "add": "a + s * b",
     "sub": "a - s * b",
@@ -62,7 +63,9 @@ ORDERS: Final = (1.0, 2.0, float("inf"))
 
 
 def launch(kind: str, columns: Sequence[Sequence[Tensor]], numbers: Sequence[Any]) -> bool:
-    """Compute a kind of op in place, over the first tensor of each row, with a number for each row.
+    """Compute the op `kind` on each row of tensors, and overwrite the first tensor of the row.
+
+    `columns` has the lists of tensors: a row is one tensor of each list, and has one number.
 
     Returns:
         Whether a launch could do this.
@@ -84,8 +87,8 @@ def launch(kind: str, columns: Sequence[Sequence[Tensor]], numbers: Sequence[Any
 def launch_new(
     kind: str, columns: Sequence[Sequence[Tensor]], numbers: Sequence[Any]
 ) -> tuple[Tensor, ...] | None:
-    """Compute a kind of op for each row, with a number for each row, and return new tensors; None
-    if no launch can do that.
+    """Compute the op `kind` for each row, as `launch` does, but return new tensors; None if one
+    launch cannot do that.
     """
     device = _shared_device(columns, numbers)
     if device is None or (tls.grad and _any_recorded(columns)):
@@ -142,7 +145,7 @@ def _shared_device(columns: Sequence[Sequence[Tensor]], numbers: Sequence[Any]) 
 
 
 def _rows(numbers: Sequence[Any]) -> list[list[float]]:
-    """Return the numbers as one row per tensor, or as a single row if all are equal."""
+    """Return a list with one number for each tensor; tensors with equal numbers share the list."""
     rows: dict[Any, list[float]] = {number: [float(number)] for number in {*numbers}}
     return [rows[number] for number in numbers]
 
@@ -191,8 +194,8 @@ def _base_edge(tensor: Tensor) -> Any:
 
 
 def _overlap(row: Sequence[Tensor]) -> bool:
-    """Return whether the first tensor of a row, a view, overlaps another without being
-    equal to it.
+    """Return whether the first tensor of a row, a view, may overlap another tensor of the row that
+    is not the same tensor.
     """
     target = row[0]
     for other in row[1:]:

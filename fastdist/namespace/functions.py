@@ -56,8 +56,8 @@ def backward(
     """Add this tensor's gradients to the `.grad` of the graph's leaves, or only of `inputs`.
 
     Thread  runs in the calling thread; passes of other threads through the same leaves may overlap
-    Raises  RuntimeError if it does not require grad, or if it has several elements and no gradient
-            is given
+    Raises  RuntimeError if this tensor does not require grad, or if it has several elements and no
+            gradient is given
 
     Args:
         gradient: The gradient with respect to this tensor, of its shape; 1 if None, which only a
@@ -65,8 +65,8 @@ def backward(
         retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
             None.
         create_graph: Whether to record the pass, for second derivatives.
-        inputs: The tensors or graph edges whose `.grad` to add to: one, several, or a dict; all
-            leaves if None.
+        inputs: The tensors or graph edges whose `.grad` receives gradients: one, several, or a
+            dict; all leaves if None.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -82,7 +82,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
     Raises  RuntimeError for a tensor that requires grad while gradients are enabled, and TypeError
-            for one on another device, unless force is set; TypeError for bfloat16
+            for a tensor on another device, unless force is true; TypeError for bfloat16
 
     Args:
         force: Whether to detach, copy to the CPU, and resolve conjugate and negative views first.
@@ -120,10 +120,10 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 @overridable_by_modes
 def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """Return this tensor where `condition` holds, `other` elsewhere.
+    """Return the elements of this tensor where `condition` holds, and of `other` elsewhere.
 
     Args:
-        condition: A tensor of bool that broadcasts with this one.
+        condition: A tensor of bool that broadcasts with this tensor.
         other: A number or a tensor.
 
     Raises:
@@ -141,10 +141,10 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return zeros of `size`, by default in this tensor's dtype and on its device.
+    """Return a tensor of zeros, by default in this tensor's dtype and on its device.
 
-    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
-            negative
+    Raises  TypeError if a length is not an integer, or if no length is given; RuntimeError if a
+            length is negative
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
@@ -167,10 +167,10 @@ def new_zeros(
 def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return ones of `size`, by default in this tensor's dtype and on its device.
+    """Return a tensor of ones, by default in this tensor's dtype and on its device.
 
-    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
-            negative
+    Raises  TypeError if a length is not an integer, or if no length is given; RuntimeError if a
+            length is negative
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
@@ -192,10 +192,10 @@ def new_ones(
 def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return uninitialized memory of `size`, by default in this tensor's dtype and on its device.
+    """Return an uninitialized tensor, by default in this tensor's dtype and on its device.
 
-    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
-            negative
+    Raises  TypeError if a length is not an integer, or if no length is given; RuntimeError if a
+            length is negative
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
@@ -217,8 +217,8 @@ def new_empty(
 def new_empty_strided(
     self: Tensor, size: Any, stride: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return uninitialized memory of size and strides, by default in this tensor's dtype and on its
-    device.
+    """Return an uninitialized tensor with these lengths and strides, by default in this tensor's
+    dtype and on its device.
     """
     from ..ops.create.from_memory import empty_strided
 
@@ -236,7 +236,7 @@ def new_full(
             RuntimeError if a length is negative
 
     Args:
-        size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
+        size: The lengths of the axes, as a tuple.
         fill_value: The number.
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
@@ -281,7 +281,7 @@ def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
 
 
 def _data(self: Tensor) -> Tensor:
-    """This tensor's memory, detached from the graph; assigning replaces the memory."""
+    """A tensor with the same memory, outside of the graph; an assignment replaces the memory."""
     # As in PyTorch, changes through .data do not increase the version counter, so they are not
     # detected.
     data = wrap(self._array, self._layout)
@@ -343,7 +343,7 @@ def _matrices_transposed(self: Tensor) -> Tensor:
 
 
 def _adjoint(self: Tensor) -> Tensor:
-    """The conjugate of this tensor, with its last two axes swapped; real numbers stay the same."""
+    """This tensor with its last two axes swapped, and with complex numbers conjugated."""
     return COMPOSITES["conj"].call(_matrices_transposed(self))  # type: ignore[no-any-return]
 
 
@@ -382,8 +382,8 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Return a view of all windows of `size` elements along dimension; the elements of a window are
-    along a new last axis.
+    """Return a view of all windows of `size` elements along `dimension`; the elements of a window
+    are along a new last axis.
 
     Raises  IndexError if dimension is out of range; RuntimeError if size is longer than the axis,
             or step is not positive
@@ -429,7 +429,7 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 
 def _real(self: Tensor) -> Tensor:
-    """The real part as a view, for a complex tensor; a real tensor itself."""
+    """The real part of a complex tensor, as a view; a real tensor is returned unchanged."""
     return COMPOSITES["real"].call(self)  # type: ignore[no-any-return]
 
 
@@ -479,8 +479,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """Return the tensor that load_state_dict stores instead of this one. It has the values of
-    `other` in this memory; or with assign, it is `other` itself, detached.
+    """Return the tensor that load_state_dict stores instead of this tensor: this tensor's memory
+    with the values of `other`; or, if `assign` is true, `other` itself, detached.
     """
     return other.detach() if assign else copy_(self.detach(), other)
 

@@ -1,4 +1,4 @@
-"""The modules of names of `fastdist` that are imported at first use."""
+"""The names of `fastdist` that are imported at first use, and the module of each name."""
 
 from __future__ import annotations
 

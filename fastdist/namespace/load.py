@@ -28,14 +28,14 @@ _WRITTEN_BY_HAND = ("as_strided_", "detach_", "resize_as_", "zero_")
 
 
 def declared_in(home: str) -> dict[str, Any]:
-    """Return a dict of all functions whose declaration has this home (see HOMES)."""
+    """Return a dict from name to function, for all declarations with this home (see HOMES)."""
     names = {name: op.public for name, op in OPS.items() if home in op.homes}
     composites = [one for one in COMPOSITES.values() if home in one.homes]
     return names | {one.name.rpartition(".")[2]: one.call for one in composites}
 
 
 def gather() -> dict[str, Any]:
-    """Return a dict of the catalogue's functions in `fastdist`."""
+    """Return a dict from name to function, for the catalogue's functions in `fastdist`."""
     names = declared_in("function")
     for room in (creation, ranges):
         names.update({name: getattr(room, name) for name in room.__all__})
@@ -58,7 +58,7 @@ def _inplace_functions() -> list[str]:
 
 
 def gather_functional() -> dict[str, Any]:
-    """Return a dict of the catalogue's functions in `fastdist.nn.functional`."""
+    """Return a dict from name to function, for functions in `fastdist.nn.functional`."""
     names = declared_in("functional")
     for name, op in OPS.items():
         if "activation" in op.homes:
@@ -67,8 +67,8 @@ def gather_functional() -> dict[str, Any]:
 
 
 def set_qualified_names(names: dict[str, Any], module: str) -> None:
-    """Set each function's module to `module`, and its qualified name to its name there, unless the
-    function can be found by its current name. Pickle uses the qualified name.
+    """Set each function's `__module__` to `module`, and its `__qualname__` to its name in `names`,
+    unless the function can be found by its current names. Pickle looks a function up by both.
     """
     for name, function in names.items():
         own = function.__qualname__

@@ -50,8 +50,8 @@ MISSING_METHODS = words(
     to_sparse_bsr to_sparse_csc to_sparse_csr
     """
 )
-# In-place methods that are also functions (with "_" appended): the methods of pointwise ops with
-# one tensor, and these.
+# Names, without the final "_", of in-place methods that are also functions. The in-place methods of
+# pointwise ops with one tensor are functions too, except for those of `INPLACE_METHODS`.
 INPLACE_FUNCTIONS = words(
     """
     addmv as_strided clamp clamp_max clamp_min detach fill gcd index_put lcm ldexp logit nan_to_num

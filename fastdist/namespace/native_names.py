@@ -20,7 +20,7 @@ _OF_DTYPES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return `_cast_Long` and related functions."""
+    """Return a function such as `_cast_Long` by its name."""
     kind = _OF_DTYPES.get(name.removeprefix("_cast_"))
     if kind is None or not name.startswith("_cast_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -49,7 +49,7 @@ def _shape_as_tensor(input: Tensor) -> Tensor:
 
 
 def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
-    """Return whether `input.data = from_` is allowed: both dense or both sparse."""
+    """Return whether `input.data = from_` is allowed: both are dense, or both are sparse."""
     return bool(input.is_sparse == from_.is_sparse)
 
 
@@ -152,8 +152,8 @@ def scaled_mm(
     contraction_dim: Sequence[int] = (),
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """Return the product of two scaled matrices. There is one scale per matrix, or one per row (of
-    mat_b: per column).
+    """Return the product of two scaled matrices. There is one scale per matrix, or one per row of
+    mat_a and one per column of mat_b.
 
     Raises  NotImplementedError for block scales
     """
@@ -281,8 +281,8 @@ def fake_quantize_per_tensor_affine(
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """Return input rounded like fake_quantize_per_tensor_affine does, with a scale and a zero point
-    for each index of axis.
+    """Return input rounded as by fake_quantize_per_tensor_affine, but with a scale and a zero point
+    for each index of `axis`.
     """
     shape = [1] * input.dim()
     shape[axis] = -1
@@ -303,7 +303,7 @@ def _fake_quantized(
         inside = (steps >= quant_min) & (steps <= quant_max)
         rounded = (steps.clamp(quant_min, quant_max) - zero_point) * scale
         moved = rounded.to(input.dtype)
-    # The rounded values, and the gradient, which passes where no value was clamped.
+    # The result has the rounded values. Its gradient passes only where no value was clamped.
     passed: Tensor = input.masked_fill(~inside, 0)
     found: Tensor = moved + (passed - passed.detach())
     return found

@@ -1,4 +1,4 @@
-"""Queries on a tensor; for devices other than the CPU and CUDA, the answer is no."""
+"""Queries on a tensor; the queries for devices other than the CPU and CUDA return False."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor in pinned memory, for asynchronous copies to a GPU; a pinned tensor is
-    returned unchanged.
+    """Return a copy of the tensor in pinned memory, for asynchronous copies to a GPU. A tensor that
+    is already pinned is returned unchanged.
 
     Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
     """
@@ -67,9 +67,9 @@ def is_inference(self: Tensor) -> bool:
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """Create a tensor in this tensor's dtype and on its device, as the old constructors do. The
-    arguments are sizes for uninitialized memory, or data to copy. For a Tensor, another handle to
-    it is returned.
+    """Create a tensor in this tensor's dtype and on its device, as the legacy constructors do. The
+    arguments are sizes for uninitialized memory, or data to copy. If the argument is a Tensor,
+    return a new Tensor with the same memory.
 
     Raises  TypeError for a Tensor of another dtype or device
 
@@ -125,8 +125,8 @@ def _entries(name: str) -> Any:
 def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]:
     """Return the axes in order of decreasing stride.
 
-    Raises  RuntimeError, with ambiguity_check, if axes of length 1 or equal strides make the order
-            ambiguous
+    Raises  RuntimeError if `ambiguity_check` is true, and axes of length 1 or equal strides make
+            the order ambiguous
     """
     shape, strides = self._layout.shape, self.stride()
     steps = [step for n, step in zip(shape, strides, strict=True) if n != 1]
@@ -146,8 +146,8 @@ def is_distributed(self: Tensor) -> bool:
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Keep this tensor's memory from reuse until the stream's currently queued work is done. On the
-    CPU it does nothing.
+    """Do not reuse this tensor's memory until the stream's currently queued work is done. On the
+    CPU this has no effect.
     """
     backend_of(self._layout.device.type).record_stream(self._array, stream)
 

@@ -26,8 +26,8 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Set the precision of float32 matrix products. With "highest" they use full float32; with
-    "high" or "medium" a GPU may use TF32, which keeps 10 bits of each factor's mantissa. The CPU
+    """Set the precision of float32 matrix products. With "highest", products use full float32. With
+    "high" or "medium", a GPU may use TF32, which keeps 10 bits of each factor's mantissa. The CPU
     always uses float32.
     """
     if precision not in PRECISIONS:
@@ -42,12 +42,12 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Choose whether results must be reproducible bit for bit. They are by default: sums run in one
-    order for any number of threads, and no op warns or raises.
+    """Choose whether results must be reproducible bit for bit. By default they are reproducible:
+    sums run in one order for any number of threads, and no op warns or raises.
 
-    Only after a call with False, a GPU adds by atomic operations in scatter_add, index_add,
-    index_put with accumulate, and gradients of indexing and embeddings. The order of threads then
-    changes the result. If several values are written to one position, any of them may remain.
+    Only after a call with False, a GPU uses atomic additions: in scatter_add, in index_add, in
+    index_put with accumulate, and in gradients of indexing and embeddings. The result then depends
+    on the order of threads. If several values are written to one position, any of them may remain.
     float16 and bfloat16 are added in float32. Nothing changes on the CPU.
 
     Thread  any; applies to the whole process, from the next call on
@@ -63,7 +63,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Return the warn_only value given to use_deterministic_algorithms."""
+    """Return whether deterministic algorithms are switched on with warn_only=True."""
     return determinism.mode == 1
 
 
@@ -130,7 +130,7 @@ def set_num_interop_threads(int: int) -> None:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Return whether denormal numbers are flushed to 0 as requested; here they never are."""
+    """Return whether the request was met; denormal numbers are never flushed to 0 here."""
     return not mode
 
 

@@ -1,4 +1,4 @@
-"""Types of parameters and results in stubs, where the declarations are less precise."""
+"""Types of parameters and results in stubs, if they are more precise than the declarations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..dispatch.op import OPS, Op
 from ..dispatch.pointwise import PointwiseOp
 from .names import ALIASES, words
 
-# Types that stubs may use, and replacements for other names; an annotation with any further name
-# becomes Any.
+# `_KNOWN` has the names that stubs may use, and `_MEANING` replaces some other names. An annotation
+# with any further name becomes Any.
 _MEANING = {
     "Pair": "tuple[Tensor, Tensor]",
     "Shape": "tuple[int, ...]",
@@ -29,7 +29,7 @@ _KNOWN = words(
 )
 # Wider types that callers may pass: they include NumPy's integers and numbers.
 _WIDER = {"int | Sequence[int]": "Sizes", "Tensor | Number": "Scalar"}
-# Types of parameters by name, if the declaration has Any.
+# Maps a parameter's name to its type, for declarations with Any.
 _BY_NAME = {
     "alpha": "Number",
     "axis": "int | Sequence[int] | None",
@@ -51,7 +51,7 @@ _BY_NAME = {
     "step": "Scalar",
     "tensors": "Sequence[Tensor]",
 }
-# (function, parameter) pairs to which the table above does not apply.
+# (function, parameter) pairs for which _BY_NAME does not apply, and their types.
 _EXCEPT = {
     ("__array__", "dtype"): "Any",
     ("__contains__", "element"): "Operand",
@@ -74,7 +74,7 @@ _EXCEPT = {
     ("view", "dtype"): "Any",
     ("view", "shape"): "Sizes | DType",
 }
-# Results that depend on the arguments, or are more precise than their declaration.
+# Result types that depend on the arguments, or are more precise than the declarations.
 _RESULTS = {
     "__array__": "NDArray",
     "__iter__": "Iterator[Tensor]",
@@ -90,8 +90,8 @@ _RESULTS = {
 }
 _OUT = "out: Tensor | None = ..."
 _ALONG = "dim: int, keepdim: bool = ..., *, out: Any = ..."
-# Maps a function to its overloads: (parameters after the first, result).
 _UNIQUE = "return_inverse: {0} = ..., return_counts: {0} = ..., dim: int | None = ..."
+# Maps a function to its overloads: (parameters after the first, result).
 _WAYS = {
     "max": [
         (f"*, {_OUT}", "Tensor"),
@@ -118,7 +118,8 @@ _WAYS = {
         (f"input: Operand, other: Operand, *, {_OUT}", "Tensor"),
     ],
 }
-# Maps a flag to the results of a function that returns Any: with the flag False, and True.
+# Maps a flag to two result types of a function that is declared to return Any: for the flag False,
+# and for the flag True.
 _FLAGS = {
     "as_tuple": ("Tensor", "tuple[Tensor, ...]"),
     "return_indices": ("Tensor", "tuple[Tensor, Tensor]"),
@@ -127,7 +128,7 @@ _MARKS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
 }
-# Builtins that are hidden in stubs by functions of fastdist or methods of Tensor.
+# Builtins whose names in stubs are hidden by functions of fastdist or methods of Tensor.
 _HIDDEN = re.compile(r"(?<![\w.])(bool|int|float|complex)\b(?!:)")
 
 
@@ -139,7 +140,7 @@ def declarations(
     first: str | None = None,
     doc: str | None = None,
 ) -> Iterator[str]:
-    """Yield the `def` of a function, one for each overload, with its docstring for editors.
+    """Yield each `def` of a function, one per overload, with the function's docstring for editors.
 
     `first` replaces the first parameter; "self" makes it a method. For an in-place twin whose
     result type differs, `function` is the out-of-place op.
@@ -211,7 +212,7 @@ def _definition(name: str, parts: Iterable[str], result: str, *, many: bool = Fa
 
 
 def builtin(text: str) -> str:
-    """Prefix builtins in text that functions of fastdist or methods of Tensor would hide."""
+    """Write `builtins.` before builtins that functions of fastdist or methods of Tensor hide."""
     return _HIDDEN.sub(r"builtins.\1", text)
 
 
@@ -289,7 +290,7 @@ def _result(name: str, function: Any, op: Op | None) -> str:
 
 
 def known(annotation: Any) -> str:
-    """Return an annotation as text; Any if it has names that stubs do not know."""
+    """Return an annotation as text; Any if it has names that are not in _KNOWN."""
     text: str = (
         annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
     )

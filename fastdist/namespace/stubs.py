@@ -60,7 +60,7 @@ Indices = _Index | list[Any] | tuple[Any, ...]
 
 class TensorMethods:
 """
-# Module files import all names of nn.
+# The stub of a module file imports all names of nn.
 _MODULES = """# PyTorch's {what} of modules. Written by fastdist/namespace/stubs.py.
 from .. import *
 """
@@ -146,8 +146,8 @@ def _members() -> Iterator[str]:
 
 
 def _signed(name: str, function: Any) -> tuple[Any, str | None]:
-    """Return the function whose signature to use, and a result type. For an in-place twin the
-    function is the op, which takes the same arguments except `out`.
+    """Return the function that has the signature of a stub, and a result type. For an in-place twin
+    this is the op, which takes the same arguments except `out`.
     """
     twin = getattr(TensorMethods, name[:-1], None) if name.endswith("_") else None
     told_by = getattr(function, "__wrapped__", function).__name__
@@ -203,7 +203,7 @@ def _constant(name: str, value: Any) -> str:
     if isinstance(value, type):
         base = "TypedStorage" if name.endswith("Storage") else "Tensor"
         return f"class {name}({base}): ...\n"
-    # By isinstance, because cdouble has a subclass of DType.
+    # isinstance, because the types of some dtypes, such as chalf, are subclasses of DType.
     kind = "DType" if isinstance(value, DType) else known(type(value).__name__)
     kind = "None" if value is None else kind
     return f"{name}: {builtin(kind)}\n"

@@ -1,16 +1,17 @@
 """Type stubs for `import torch`, for environments where only fastdist is installed.
 
 At run time an import hook provides all modules below `torch` (as_torch.py). But a type checker runs
-no code and needs files. These stubs import fastdist's names into each module, so that Tensor is the
-same class under both names. The user chooses where they are written. Next to fastdist itself, mypy
-would not find them on its path, or would prefer them to a real torch.
+no code and needs files. These stubs import fastdist's names into each module, so that torch.Tensor
+and fastdist.Tensor are the same class. The user chooses the folder of the stubs. If the stubs were
+next to the package fastdist, mypy would either not find them on its search path, or prefer them to
+an installed PyTorch.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# PyTorch's modules that programs import by name, and that fastdist has too.
+# PyTorch's modules that programs import by name and that also exist in fastdist.
 _NAMES = """
 accelerator amp amp.autocast_mode amp.grad_scaler autograd autograd.forward_ad autograd.function
 autograd.functional autograd.gradcheck autograd.graph autograd.profiler autograd.variable backends
@@ -45,7 +46,9 @@ _MORE = {
 
 
 def write_stubs(folder: Path) -> Path:
-    """Write the stubs of torch to a folder, over existing ones, and return their folder.
+    """Write the stubs to the subfolder `torch` of a folder, and return the path of the subfolder.
+
+    Existing stubs are overwritten.
 
     Raises  OSError if a file cannot be written
     """

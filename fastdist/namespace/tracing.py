@@ -17,16 +17,17 @@ _COLUMNS = ("op", "inputs", "results", "site")
 
 
 class Trace:
-    """One recorded run of a program: its op calls in order, and their inputs.
+    """One recorded run of a function: its op calls in order, its inputs and its outputs.
 
-    `inputs` are the Values of the tensor arguments. `constants` maps Values to tensors that
-    were read but are neither an argument nor a result of a call, such as parameters.
-    `outputs` is the function's result, with Values in place of tensors. Calling the trace with
-    similar arguments makes the same calls again, without evaluating conditions again. Numbers that
-    the function read (`x.item()`, `if x > 0`) keep their values. A separate call in the trace shows
-    where they were read.
+    `inputs` are the Values of the function's tensor arguments. `constants` maps Values to tensors
+    that the recorded calls use, but that are neither arguments of the function nor results of
+    calls, such as parameters. `outputs` is the function's result, with Values in place of tensors.
+    Calling the trace with tensors of the same shapes and dtypes repeats the recorded calls, and
+    evaluates no condition again. Numbers that the function read (`x.item()`, `if x > 0`) keep their
+    values. For each such number, a separate call in the trace shows where it was read.
 
-    Note    `backward()` works on raw arrays, so its ops are not recorded; ops of `func.grad` are
+    Note    `backward()` works on raw arrays, so its ops are not recorded; the ops of `func.grad`
+            are recorded
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Trace:
         return len(self.calls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the calls again on other tensors of the same shapes.
+        """Repeat the recorded calls on other tensors of the same shapes and dtypes.
 
         Raises  TypeError for another number of tensors, ValueError for other shapes or dtypes
         """
@@ -97,8 +98,9 @@ class Trace:
 
 @overridable
 def trace(input: Any) -> Any:
-    """Return the sum of a matrix's diagonal. For a function, return a function that calls it and
-    returns a Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
+    """Return the sum of a matrix's diagonal. If `input` is a function, return a function that calls
+    `input` and returns a Trace of the call: `print(trace(fn)(x))` shows the ops of `fn(x)`, with
+    shapes, dtypes and source lines.
     """
     if isinstance(input, Tensor) or not callable(input):
         return COMPOSITES["trace"].call(input)

@@ -19,8 +19,8 @@ from ..tensor.tensor import Tensor
 
 
 def construct(*args: Any, device: Any = None) -> Tensor:
-    """Create a tensor in the default dtype, as `Tensor(...)` does. Sizes give uninitialized memory,
-    data is copied, and for a Tensor another handle to it is returned.
+    """Create a tensor in the default dtype, as `Tensor(...)` does. If args are sizes, the tensor is
+    uninitialized. Other data is copied. For a Tensor, a view of all its elements is returned.
     """
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].view(args[0]._layout.shape)
@@ -28,9 +28,9 @@ def construct(*args: Any, device: Any = None) -> Tensor:
 
 
 def handle_to(given: Tensor, dtype: DType, device: Device) -> Tensor:
-    """Return another handle to a Tensor.
+    """Return a view of all elements of a Tensor.
 
-    Raises  TypeError if it has another dtype or device
+    Raises  TypeError if the Tensor does not have this dtype and device
     """
     layout = given._layout
     if layout.dtype is not dtype or layout.device != device:
@@ -42,20 +42,20 @@ def handle_to(given: Tensor, dtype: DType, device: Device) -> Tensor:
 
 
 def new_of_dtype(dtype: DType, args: tuple[Any, ...], device: Any = None) -> Tensor:
-    """Return uninitialized memory of the sizes in args, or a copy of the data there, in dtype."""
+    """Return a tensor of a dtype: uninitialized if args are sizes, else a copy of args' data."""
     if len(args) != 1 or isinstance(args[0], Size) or _is_integer(args[0]):
         return creation.empty(*(args or (0,)), dtype=dtype, device=device)
     return creation.tensor(args[0], dtype=dtype, device=device)
 
 
 def _is_integer(value: Any) -> bool:
-    # Every NumPy array has __index__, but most raise an error.
+    # Every NumPy array has __index__, but for most arrays it raises an error.
     return hasattr(value, "__index__") and not isinstance(value, np.ndarray)
 
 
 class _TypedTensor(type):
-    """The metaclass of the constructors: calling one makes a Tensor; isinstance checks
-    the dtype.
+    """The metaclass of the constructors: calling such a class creates a Tensor, and isinstance
+    checks the dtype and the device.
     """
 
     dtype: DType
@@ -137,7 +137,7 @@ TYPED_TENSORS = {
 
 
 def typed_cuda_tensors() -> dict[str, _TypedTensor]:
-    """Create the types of fastdist.cuda when it is loaded, because they take 40 KB."""
+    """Create the tensor types of fastdist.cuda, which take 40 KB, when that module is loaded."""
     return {
         name: _typed(name, made.dtype, _TypedCudaTensor, "fastdist.cuda")
         for name, made in TYPED_TENSORS.items()
@@ -145,7 +145,7 @@ def typed_cuda_tensors() -> dict[str, _TypedTensor]:
 
 
 def typed_sparse_tensors() -> dict[str, _TypedTensor]:
-    """Create the types of fastdist.sparse when it is loaded."""
+    """Create the tensor types of fastdist.sparse, when that module is loaded."""
     return {
         name: _typed(name, made.dtype, _TypedSparseTensor, "fastdist.sparse")
         for name, made in TYPED_TENSORS.items()

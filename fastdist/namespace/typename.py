@@ -11,7 +11,9 @@ from ..tensor.tensor import Tensor
 
 
 def typename(obj: Any) -> str:
-    """Return a tensor's type name, such as FloatTensor; or the name of an object's class."""
+    """Return a tensor's type name, such as fastdist.FloatTensor. For a class, function or module,
+    return its own name; for any other object, return the name of its class.
+    """
     if isinstance(obj, Tensor):
         return str(obj.type())
     kind = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__path__") else type(obj)
@@ -39,5 +41,5 @@ def is_inference(input: Tensor) -> bool:
 
 
 def get_file_path(*path_components: str) -> str:
-    """Return a path whose first component, the package's name, is replaced by its folder."""
+    """Return path_components, joined to the path of the folder that contains the package."""
     return os.path.join(Path(__file__).resolve().parents[2], *path_components)

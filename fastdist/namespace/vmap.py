@@ -37,14 +37,14 @@ def vmap(
 
     Raises  ValueError for dims that do not fit; RuntimeError for random numbers with
             randomness="error", or for control flow that depends on the values of a slice
-    Note    an op without a batching rule runs once for each example, with a warning that names it
+    Note    an op without a batching rule runs once for each slice, and a warning names the op
 
     Args:
         func: The function; it gets one slice of each argument.
         in_dims: The axis along which to slice each argument; None if it is not sliced.
         out_dims: The position of the new axis in each result.
         randomness: "error", "same" or "different" random numbers for the slices.
-        chunk_size: The number of slices per batch; all if None.
+        chunk_size: How many slices are computed at the same time; None for all slices.
 
     Example:
         >>> torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
@@ -64,7 +64,7 @@ def vmap(
         values = [_first(x, d) for x, d in zip(leaves, dims, strict=True)]
 
         def results(begin: int, end: int) -> tuple[list[Any], list[Any], TreeSpec]:
-            """Return the results of func for some slices: leaves, their axes, and the tree."""
+            """Return func's results for slices begin to end: leaves, new axes, and TreeSpec."""
             chosen: list[Any] = values
             if end - begin < size:
                 chosen = [
@@ -118,7 +118,9 @@ def _by_replaced_steps(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return the results for all slices, using a package's functions to split and join."""
+    """Return the results for all slices, using the functions in `replaced_steps` to slice the
+    arguments and to stack the results.
+    """
     process, create, unwrap = [replaced_steps[name] for name in STEPS]
     size, dims, leaves, spec = process(in_dims, args, func)
     with open_level(size, randomness) as level:
@@ -131,7 +133,7 @@ def _cat(parts: list[Tensor], dim: int) -> Tensor:
 
 
 def _is_zero(dims: Dims) -> bool:
-    """Return whether dims is 0 for all arguments or results, the usual case."""
+    """Return whether dims is the number 0, which is the usual case."""
     return dims.__class__ is int and dims == 0
 
 
@@ -152,8 +154,8 @@ def _at_once(
 
 
 def _common_size(args: tuple[Any, ...]) -> int:
-    """Return the common length of the first axis if all arguments are plain tensors, otherwise 0.
-    Unequal lengths give 0 too.
+    """Return the length of the arguments' first axis; 0 if the arguments differ in this length, or
+    if one is not a plain, dense tensor with an axis.
     """
     size = 0
     for arg in args:
@@ -175,7 +177,7 @@ def _first(arg: Any, dim: int | None) -> Any:
 def _sliced(
     func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]
 ) -> tuple[list[Any], list[int | None], TreeSpec]:
-    """Return the leaves of args, the axis along which each is sliced, and the tree of args.
+    """Return the leaves of args, the axis along which each leaf is sliced, and args' TreeSpec.
 
     Raises  ValueError for in_dims that do not fit
     """
@@ -275,7 +277,8 @@ def _gathered(
 
 
 def _spread(dims: Any, tree: Any, fault: Callable[[], ValueError]) -> list[Any]:
-    """Return the dim of each leaf of a tree; one dim applies to all leaves below it.
+    """Return the dim of each leaf of a tree; a dim that is given for a branch applies to all leaves
+    of the branch.
 
     Raises  the error that fault returns, if the structures of dims and tree differ
     """

@@ -360,7 +360,8 @@ __all__ = [
 
 module_ranges.install()
 explain_missing(functional.__name__, init.__name__)
-# Imported on first use: they take 1.3 MB, and most programs use few of them.
+# These modules are imported on first use, because all together they take 1.3 MB, and most programs
+# use few of them.
 _LATER = {
     "adaptive": "AdaptiveLogSoftmaxWithLoss",
     "adaptive_pooling": """

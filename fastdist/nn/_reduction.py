@@ -21,7 +21,7 @@ def get_enum(reduction: str) -> int:
 def legacy_get_string(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> str:
-    """Return the reduction's name for the deprecated size_average and reduce."""
+    """Return the reduction's name for the deprecated arguments `size_average` and `reduce`."""
     average = size_average is None or size_average
     word = "none" if reduce is not None and not reduce else "mean" if average else "sum"
     if emit_warning:
@@ -35,7 +35,7 @@ def legacy_get_string(
 def legacy_get_enum(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> int:
-    """Return the reduction's number for the deprecated size_average and reduce."""
+    """Return the reduction's number for the deprecated arguments `size_average` and `reduce`."""
     return get_enum(legacy_get_string(size_average, reduce, emit_warning))
 
 

@@ -21,7 +21,7 @@ class _InPlace(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        """Return the activation's numbers, and inplace if it is set."""
+        """Return the activation's numeric arguments, and `inplace=True` if inplace is set."""
         return ", ".join([*self._numbers(), *(["inplace=True"] if self.inplace else [])])
 
     def _numbers(self) -> list[str]:
@@ -66,8 +66,8 @@ class Threshold(_InPlace):
 class RReLU(_InPlace):
     """Keeps positive elements, and multiplies the others by a slope.
 
-    In training each element has a random slope between lower and upper; in evaluation all have
-    their mean.
+    In training each negative element has its own random slope between lower and upper. In
+    evaluation the slope is (lower + upper) / 2 for all negative elements.
     """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
@@ -240,7 +240,9 @@ class Mish(_InPlace):
 
 
 class SELU(_InPlace):
-    """Computes a scaled elu of each element, which keeps activations near mean 0 and variance 1."""
+    """Computes ELU of each element, with fixed constants, which keep the mean of activations near 0
+    and their variance near 1.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return selu(input)."""
@@ -281,7 +283,7 @@ class LeakyReLU(_InPlace):
     """Keeps positive elements x, and computes negative_slope * x of the others.
 
     Args:
-        negative_slope: The slope below 0.
+        negative_slope: The factor of negative elements.
         inplace: Whether to overwrite the input.
 
     Example:
@@ -302,7 +304,10 @@ class LeakyReLU(_InPlace):
 
 
 class PReLU(Module):
-    """Keeps positive elements, and multiplies the others by a weight, shared or one per channel."""
+    """Keeps positive elements, and multiplies the others by a weight.
+
+    Each channel has its own weight, or all channels share one.
+    """
 
     weight: Parameter
 
@@ -333,13 +338,13 @@ class PReLU(Module):
 
 
 class GELU(Module):
-    """Multiplies x by the probability that a standard normal number is below x.
+    """Multiplies each element x by the probability that a standard normal number is below x.
 
     Args:
         approximate: "none", or "tanh" for a cheaper formula.
 
     Raises:
-        RuntimeError: approximate is unknown, or in a call, the input is not floating-point.
+        RuntimeError: In a call, `approximate` is unknown, or the input is not floating-point.
 
     Example:
         >>> nn.GELU()(torch.tensor([-1.0, 1.0]))
@@ -360,7 +365,7 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """Multiplies the first half of x along dim by the sigmoid of the second half."""
+    """Multiplies the first half of the input along dim by the sigmoid of the second half."""
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -376,7 +381,7 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """Computes log(1 + exp(beta * x)) / beta, or x itself where beta * x exceeds threshold."""
+    """Computes log(1 + exp(beta * x)) / beta of each element x; keeps x if beta * x > threshold."""
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -411,7 +416,7 @@ class Hardshrink(_Shrinking):
 
 
 class Softshrink(_Shrinking):
-    """Moves each element towards 0 by lambd, and sets those within lambd of 0 to 0."""
+    """Sets elements between -lambd and lambd to 0, and moves the others towards 0 by lambd."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return softshrink(input)."""
@@ -419,7 +424,10 @@ class Softshrink(_Shrinking):
 
 
 class _AlongDim(Module):
-    """Base of modules that normalise along dim; None means the axis of classes."""
+    """Base of modules that normalise along dim.
+
+    If dim is None, axis 0 is used for inputs with 0, 1 or 3 axes, and axis 1 for other inputs.
+    """
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -431,7 +439,7 @@ class _AlongDim(Module):
 
 
 class Softmax(_AlongDim):
-    """Computes exp(x) divided by its sum along dim.
+    """Computes exp(x), divided by the sum of exp(x) along dim.
 
     Args:
         dim: The axis along which the result adds up to 1.

@@ -21,12 +21,15 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Computes the log probability of each target, and the negative mean of all as the loss.
+    """Computes the log probability of each target, and the loss, which is the negative mean of
+    these log probabilities.
 
-    The head has a score for each frequent class (below the first cutoff), and for each cluster of
-    other classes. Each cluster has smaller layers that score its own classes.
+    The head computes one score for each frequent class (its index is below the first cutoff), and
+    one score for each cluster of other classes. Each cluster has smaller layers, which compute the
+    scores of the classes in the cluster.
 
-    Shape   (N, in_features), (N,) or (in_features,), () -> (N,) or (), and ()
+    Shape   (N, in_features) and (N,) -> (N,) and (); without a batch, (in_features,) and () ->
+            () and ()
     Source  Grave et al. 2017, "Efficient softmax approximation for GPUs"
     """
 

@@ -1,4 +1,4 @@
-"""Adaptive and fractional pooling modules, whose output size is given instead of a stride."""
+"""Adaptive and fractional pooling modules, which take an output size instead of a stride."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class _AdaptiveAvgPool(_AdaptivePool):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Averages the last axis over output_size windows of nearly equal length.
+    """Averages each of output_size windows of nearly equal length along the last axis.
 
-    Shape   (n, c, length) -> (n, c, *output_size), or both without n
+    Shape   (n, c, length) -> (n, c, *output_size); n is optional
     """
 
     _function = "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Averages the last two axes over output_size windows of nearly equal size.
+    """Averages each of output_size windows of nearly equal size in the last two axes.
 
-    Shape   (n, c, height, width) -> (n, c, *output_size), or both without n
+    Shape   (n, c, height, width) -> (n, c, *output_size); n is optional
 
     Args:
-        output_size: The height and width of the result, or one number for both; None keeps the
-            length of that axis.
+        output_size: The height and width of the result, or one number for both. None, for one or
+            both, keeps the input's length.
 
     Raises:
         RuntimeError: In a call, the input has neither 3 nor 4 axes.
@@ -55,11 +55,11 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Averages the last three axes over output_size windows of nearly equal size.
+    """Averages each of output_size windows of nearly equal size in the last three axes.
 
-    Shape   (n, c, depth, height, width) -> (n, c, *output_size), or both without n
+    Shape   (n, c, depth, height, width) -> (n, c, *output_size); n is optional
 
-    None in output_size keeps the length of that axis.
+    An axis whose output_size is None keeps its length.
     """
 
     _function = "adaptive_avg_pool3d"
@@ -76,31 +76,31 @@ class _AdaptiveMaxPool(_AdaptivePool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """Takes the maximum of the last axis over output_size windows of nearly equal length.
+    """Takes the maximum of each of output_size windows of nearly equal length along the last axis.
 
-    Shape   (n, c, length) -> (n, c, *output_size), or both without n
+    Shape   (n, c, length) -> (n, c, *output_size); n is optional
     """
 
     _function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """Takes the maximum of the last two axes over output_size windows of nearly equal size.
+    """Takes the maximum of each of output_size windows of nearly equal size in the last two axes.
 
-    Shape   (n, c, height, width) -> (n, c, *output_size), or both without n
+    Shape   (n, c, height, width) -> (n, c, *output_size); n is optional
 
-    None in output_size keeps the length of that axis.
+    An axis whose output_size is None keeps its length.
     """
 
     _function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """Takes the maximum of the last three axes over output_size windows of nearly equal size.
+    """Takes the maximum of each of output_size windows of nearly equal size in the last three axes.
 
-    Shape   (n, c, depth, height, width) -> (n, c, *output_size), or both without n
+    Shape   (n, c, depth, height, width) -> (n, c, *output_size); n is optional
 
-    None in output_size keeps the length of that axis.
+    An axis whose output_size is None keeps its length.
     """
 
     _function = "adaptive_max_pool3d"
@@ -146,14 +146,14 @@ class _FractionalMaxPool(_Pool):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """Takes the maximum of the last two axes over windows at random positions."""
+    """Takes the maximum of each of several windows at random positions in the last two axes."""
 
     axes = 2
     _function = "fractional_max_pool2d"
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Takes the maximum of the last three axes over windows at random positions."""
+    """Takes the maximum of each of several windows at random positions in the last three axes."""
 
     axes = 3
     _function = "fractional_max_pool3d"

@@ -1,4 +1,4 @@
-"""Backward hooks of a Module, which observe and may replace its gradients.
+"""Backward hooks of a Module, which observe or replace the gradients of its inputs and outputs.
 
 The inputs and the outputs of the module each pass through a `_Seam`, an autograd Function that
 returns them unchanged and intercepts their gradients. In the backward pass the outputs' seam runs
@@ -18,7 +18,9 @@ Grads = tuple[Any, ...]
 
 
 class _Seam(Function):
-    """Returns its tensors unchanged; backward passes their gradients to the function `see`."""
+    """Returns its tensors unchanged. In the backward pass, the function `see` gets their gradients
+    and returns the gradients to pass on.
+    """
 
     generate_vmap_rule = True
 
@@ -42,10 +44,11 @@ class _Seam(Function):
 class BackwardWatch:
     """One call of a module that has backward hooks.
 
-    The object calls the hooks `pre` with (module, grad_output), and `full` with (module,
-    grad_input, grad_output).
+    The object calls each hook in `pre` with (module, grad_output), and each hook in `full` with
+    (module, grad_input, grad_output).
 
-    Thread  created by the call; used by the thread that runs the backward pass
+    Thread  created in the thread that calls the module; used in the thread that runs the backward
+            pass
     """
 
     def __init__(
@@ -57,18 +60,18 @@ class BackwardWatch:
         self._seen = False
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the arguments, passed through their seam."""
+        """Return the arguments of forward, passed through a seam."""
         self._inputs = len(args)
         found, self._seen = _pass_seam(args, self._take_grad_input if self._full else None)
         return found
 
     def outputs(self, result: Any) -> Any:
-        """Return the result of forward, passed through its own seam."""
+        """Return the result of forward, passed through a second seam."""
         if isinstance(result, Tensor):
             return _pass_seam((result,), self._take_grad_output)[0][0]
         if isinstance(result, tuple):
             behind = _pass_seam(result, self._take_grad_output)[0]
-            # A named tuple is made with _make, so that its class is kept.
+            # For a named tuple, _make keeps the class.
             return result._make(behind) if hasattr(result, "_make") else behind
         return result  # as in PyTorch, tensors in other objects are ignored
 
@@ -92,14 +95,14 @@ class BackwardWatch:
         for hook in self._full:
             given = hook(self._module, grads, self._grad_output)
             grads = _chosen(given, grads, "Backward hook")
-        self._grad_output = None  # released now: the graph may live longer
+        self._grad_output = None  # released now, because the graph may keep this object for long
         return grads
 
 
 def _pass_seam(
     values: tuple[Any, ...], see: Callable[[Grads], Grads] | None
 ) -> tuple[tuple[Any, ...], bool]:
-    """Pass values that require grad through a seam; return all values, and whether there were any.
+    """Pass values that require grad through a seam; return all values, and whether a seam is used.
 
     Note    `see` gets one gradient per value, and None for a value that does not require grad
     """

@@ -15,7 +15,9 @@ from .module import Module
 
 
 class _Norm(Module):
-    """Base of norms with a scale and a shift per channel, and optional running statistics."""
+    """Base of normalisation modules with an optional scale and shift per channel, and optional
+    running statistics.
+    """
 
     weight: Parameter | None
     bias: Parameter | None
@@ -69,7 +71,7 @@ class _Norm(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Reset the running statistics, the scale to 1 and the shift to 0."""
+        """Reset the running statistics; set the scale to 1 and the shift to 0."""
         self.reset_running_stats()
         if self.affine:
             if self.weight is not None:
@@ -104,7 +106,7 @@ class _BatchNorm(_Norm):
         """Return input, normalised per channel.
 
         Training mode uses the batch's statistics. Evaluation mode uses the running statistics, or
-        the batch's if there are none.
+        the batch's statistics if the module has no running statistics.
         """
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -132,14 +134,15 @@ class BatchNorm1d(_BatchNorm):
 
     Shape   (N, C) or (N, C, L) -> the same
     Note    running_mean and running_var are exponential moving averages of the batches' mean and
-            variance, or plain averages if momentum is None. Evaluation mode normalizes with them
+            variance, or plain averages if momentum is None. Evaluation mode uses these averages
+            instead of the batch's mean and variance
     Source  Ioffe and Szegedy 2015, "Batch Normalization"
 
     Args:
         num_features: The number of channels.
-        eps: Added to the variance, against division by 0.
-        momentum: The share of a batch in the running mean and variance; None for the mean over all
-            batches.
+        eps: Added to the variance, to avoid division by 0.
+        momentum: The weight of a new batch in the running mean and variance; None gives all batches
+            equal weight.
         affine: Whether to learn a scale and a shift for each channel.
         track_running_stats: Whether to keep a running mean and variance, which are used in eval
             mode.
@@ -148,9 +151,9 @@ class BatchNorm1d(_BatchNorm):
         bias: Whether to learn the shift.
 
     Raises:
-        ValueError: In a call, the input has neither 2 nor 3 axes, or one value per channel in
-            training.
-        RuntimeError: In a call, the number of channels differs.
+        ValueError: In a call, the input has neither 2 nor 3 axes; or, in training mode, it has only
+            one value per channel.
+        RuntimeError: In a call, the number of channels is not num_features.
 
     Example:
         >>> nn.BatchNorm1d(3)(torch.randn(8, 3)).shape
@@ -168,9 +171,9 @@ class BatchNorm2d(_BatchNorm):
 
     Args:
         num_features: The number of channels.
-        eps: Added to the variance, against division by 0.
-        momentum: The share of a batch in the running mean and variance; None for the mean over all
-            batches.
+        eps: Added to the variance, to avoid division by 0.
+        momentum: The weight of a new batch in the running mean and variance; None gives all batches
+            equal weight.
         affine: Whether to learn a scale and a shift for each channel.
         track_running_stats: Whether to keep a running mean and variance, which are used in eval
             mode.
@@ -179,8 +182,9 @@ class BatchNorm2d(_BatchNorm):
         bias: Whether to learn the shift.
 
     Raises:
-        ValueError: In a call, the input does not have 4 axes, or one value per channel in training.
-        RuntimeError: In a call, the number of channels differs.
+        ValueError: In a call, the input does not have 4 axes; or, in training mode, it has only one
+            value per channel.
+        RuntimeError: In a call, the number of channels is not num_features.
 
     Example:
         >>> layer = nn.BatchNorm2d(3)
@@ -203,8 +207,8 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """BatchNorm whose training statistics cover the batches of all processes of a group.
 
-    Without a group, and in evaluation mode, it normalizes like BatchNorm in this process alone. The
-    batches may differ in size, and may be empty on some processes.
+    Without a group, and in evaluation mode, it is the same as BatchNorm, and does not communicate
+    with other processes. The processes' batches may differ in size, and some may be empty.
 
     Shape   (N, C, ...) -> the same
     """
@@ -234,7 +238,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
     def _group(self) -> Any:
-        """Return the process group that shares statistics; None for this process alone."""
+        """Return the process group that shares statistics, or None if they are not shared."""
         if not self.training or "fastdist.distributed.process_group.world" not in sys.modules:
             return None
         from ..distributed.process_group.world import group_of, is_initialized, is_outside
@@ -248,7 +252,7 @@ class SyncBatchNorm(_BatchNorm):
         """Return input, normalised per channel.
 
         Training mode uses the statistics of all processes' batches. Evaluation mode uses the
-        running statistics, or this batch's if there are none.
+        running statistics, or this batch's statistics if the module has no running statistics.
         """
         group = self._group()
         if group is None:
@@ -268,7 +272,9 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Return module with every BatchNorm in it (or itself) replaced by a SyncBatchNorm."""
+        """Replace every BatchNorm in module by a SyncBatchNorm, and return module. If module is
+        itself a BatchNorm, return a SyncBatchNorm.
+        """
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             made = cls(
                 module.num_features,
@@ -334,7 +340,8 @@ class _InstanceNorm(_Norm):
     def forward(self, input: Tensor) -> Tensor:
         """Return input, normalised per sample and channel.
 
-        Evaluation mode uses the running statistics, if there are any; else each sample's own.
+        Evaluation mode uses the running statistics, if the module has them. Otherwise the
+        statistics of each sample are used.
         """
         self._check_input_dim(input)
         is_alone = input.dim() == self._ndims[0]

@@ -123,10 +123,10 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules, which registers them as children; it has no forward.
+    """A list that registers its modules as children; it cannot be called.
 
     Args:
-        modules: The modules in order; none if None.
+        modules: The modules in order; None makes an empty list.
 
     Raises:
         TypeError: An item is not a module.
@@ -162,7 +162,7 @@ class ModuleList(_Numbered):
         return ModuleList([*self, *other])
 
     def __repr__(self) -> str:
-        # Equal neighbours share one line, so that a deep stack of layers stays readable.
+        # Consecutive modules with the same repr share one line, to keep many equal layers readable.
         lines = []
         first = 0
         for text, group in groupby(map(repr, self)):
@@ -177,14 +177,14 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict of modules in order of insertion, which registers them as children; it has no forward.
+    """A dict that registers its modules as children, in order of insertion; it cannot be called.
 
     Args:
-        modules: Names and modules; none if None.
+        modules: The modules by name; None makes an empty dict.
 
     Raises:
         TypeError: A value is not a module, or a name is not a string.
-        KeyError: A name is empty, has a dot, or is an attribute already.
+        KeyError: A name is empty, has a dot, or is the name of an existing attribute.
 
     Example:
         >>> parts = nn.ModuleDict({"encoder": nn.Linear(4, 2), "decoder": nn.Linear(2, 4)})
@@ -239,7 +239,7 @@ class ModuleDict(Module):
         self._modules.clear()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules by name, and replace those whose names exist."""
+        """Add modules by name; a module replaces an existing one of the same name."""
         named = modules if hasattr(modules, "keys") else finite_list(modules)
         for name, module in dict(named).items():
             self[name] = module

@@ -32,7 +32,7 @@ def repeated(value: Any, count: int) -> Any:
 class _ConvNd(Module):
     """Base of all convolutions: sizes, weight and bias.
 
-    Note    weight and bias are initialized uniformly within 1 / sqrt(fan_in)
+    Note    weight and bias are initialized uniformly between -1 / sqrt(fan_in) and 1 / sqrt(fan_in)
     """
 
     weight: Parameter
@@ -148,19 +148,21 @@ def _require_fitting(
 
 
 def _ends(padding: str | Ints, kernel_size: Ints, dilation: Ints) -> list[int]:
-    """Return padding in functional.pad's order: before and after, for the last axis first."""
+    """Return the numbers of elements to add, in the order of functional.pad: before and after the
+    last axis, then before and after the axis in front of it, and so on.
+    """
     if not isinstance(padding, str):
         return [n for before in reversed(padding) for n in (before, before)]
     if padding != "same":
         return [0, 0] * len(kernel_size)
-    # Not strict: a layer with too many sizes may be constructed, and fails only when called.
+    # strict=False, because a layer with too many sizes may be constructed: only a call of it fails.
     sizes = zip(dilation, kernel_size, strict=False)
     spans = [step * (length - 1) for step, length in sizes]
     return [n for both in reversed(spans) for n in (both // 2, both - both // 2)]
 
 
 class _OfAxes(_ConvNd):
-    """Base of Conv1d to Conv3d: repeats numbers for each axis."""
+    """Base of Conv1d to Conv3d: an argument that is a single number applies to all axes."""
 
     def __init__(
         self,
@@ -197,25 +199,25 @@ class _OfAxes(_ConvNd):
 class Conv1d(_OfAxes):
     """Convolves signals with a weight.
 
-    Shape   (n, in_channels, length) -> (n, out_channels, places), or both without n; weight is
+    Shape   (n, in_channels, length) -> (n, out_channels, positions); n is optional; weight is
             (out_channels, in_channels / groups, kernel)
 
     Args:
         in_channels: The number of channels of the input.
         out_channels: The number of channels of the result.
-        kernel_size: The length of the weight.
-        stride: The step between two positions of the weight.
+        kernel_size: The length of the kernel.
+        stride: The step between two neighbouring positions of the kernel.
         padding: The number of zeros added at each end of the signal, or "same" or "valid".
-        dilation: The distance between two elements of the weight.
+        dilation: The distance in the input between two neighbouring elements of the kernel.
         groups: The number of groups into which the channels are divided.
-        bias: Whether to add a number to each channel.
-        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
+        bias: Whether to add a learned number to each output channel.
+        padding_mode: How padding is filled: "zeros", "reflect", "replicate" or "circular".
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Raises:
         ValueError: groups does not divide the channels, or padding_mode is unknown.
-        RuntimeError: In a call, the input has other channels or axes.
+        RuntimeError: In a call, the input has another number of channels or axes.
 
     Example:
         >>> nn.Conv1d(3, 8, kernel_size=3)(torch.zeros(1, 3, 10)).shape
@@ -228,26 +230,26 @@ class Conv1d(_OfAxes):
 class Conv2d(_OfAxes):
     """Convolves images with a weight.
 
-    Shape   (n, in_channels, *image) -> (n, out_channels, *places), or both without n; weight is
+    Shape   (n, in_channels, *image) -> (n, out_channels, *positions); n is optional; weight is
             (out_channels, in_channels / groups, *kernel)
 
     Args:
         in_channels: The number of channels of the input.
         out_channels: The number of channels of the result.
-        kernel_size: The height and width of the weight, or one number for both.
-        stride: The step between two positions of the weight.
+        kernel_size: The height and width of the kernel, or one number for both.
+        stride: The step between two neighbouring positions of the kernel.
         padding: The number of zeros added on each side of the image, or "same" or "valid".
-        dilation: The distance between two elements of the weight.
-        groups: The number of groups into which the channels are divided; each group of outputs
-            sees only its own group of inputs.
-        bias: Whether to add a number to each channel.
-        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
+        dilation: The distance in the input between two neighbouring elements of the kernel.
+        groups: The number of groups into which the channels are divided. Each group of output
+            channels depends on one group of input channels alone.
+        bias: Whether to add a learned number to each output channel.
+        padding_mode: How padding is filled: "zeros", "reflect", "replicate" or "circular".
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Raises:
         ValueError: groups does not divide the channels, or padding_mode is unknown.
-        RuntimeError: In a call, the input has other channels or axes.
+        RuntimeError: In a call, the input has another number of channels or axes.
 
     Example:
         >>> layer = nn.Conv2d(3, 8, kernel_size=3, padding=1)
@@ -261,25 +263,25 @@ class Conv2d(_OfAxes):
 class Conv3d(_OfAxes):
     """Convolves volumes with a weight.
 
-    Shape   (n, in_channels, *volume) -> (n, out_channels, *places), or both without n; weight is
+    Shape   (n, in_channels, *volume) -> (n, out_channels, *positions); n is optional; weight is
             (out_channels, in_channels / groups, *kernel)
 
     Args:
         in_channels: The number of channels of the input.
         out_channels: The number of channels of the result.
-        kernel_size: The depth, height and width of the weight, or one number for all.
-        stride: The step between two positions of the weight.
+        kernel_size: The depth, height and width of the kernel, or one number for all.
+        stride: The step between two neighbouring positions of the kernel.
         padding: The number of zeros added on each side of the volume, or "same" or "valid".
-        dilation: The distance between two elements of the weight.
+        dilation: The distance in the input between two neighbouring elements of the kernel.
         groups: The number of groups into which the channels are divided.
-        bias: Whether to add a number to each channel.
-        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
+        bias: Whether to add a learned number to each output channel.
+        padding_mode: How padding is filled: "zeros", "reflect", "replicate" or "circular".
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Raises:
         ValueError: groups does not divide the channels, or padding_mode is unknown.
-        RuntimeError: In a call, the input has other channels or axes.
+        RuntimeError: In a call, the input has another number of channels or axes.
 
     Example:
         >>> nn.Conv3d(1, 2, kernel_size=3)(torch.zeros(1, 1, 4, 4, 4)).shape
@@ -290,7 +292,9 @@ class Conv3d(_OfAxes):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """Base of ConvTranspose1d to ConvTranspose3d: repeats numbers for each axis."""
+    """Base of ConvTranspose1d to ConvTranspose3d: an argument that is a single number applies to
+    all axes.
+    """
 
     def __init__(
         self,
@@ -370,7 +374,7 @@ class _ConvTransposeNd(_ConvNd):
 class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution of signals: the adjoint of Conv1d.
 
-    Shape   (n, in_channels, length) -> (n, out_channels, places), or both without n; weight is
+    Shape   (n, in_channels, length) -> (n, out_channels, positions); n is optional; weight is
             (in_channels, out_channels / groups, kernel)
     """
 
@@ -380,19 +384,19 @@ class ConvTranspose1d(_ConvTransposeNd):
 class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution of images: the adjoint of Conv2d.
 
-    Shape   (n, in_channels, *image) -> (n, out_channels, *places), or both without n; weight is
+    Shape   (n, in_channels, *image) -> (n, out_channels, *positions); n is optional; weight is
             (in_channels, out_channels / groups, *kernel)
 
     Args:
         in_channels: The number of channels of the input.
         out_channels: The number of channels of the result.
-        kernel_size: The height and width of the weight, or one number for both.
+        kernel_size: The height and width of the kernel, or one number for both.
         stride: The distance in the result between two neighbouring elements of the input.
         padding: The number of elements cut off on each side of the result.
-        output_padding: The number of elements added on one side of the result.
+        output_padding: The number of elements added at the end of each axis of the result.
         groups: The number of groups into which the channels are divided.
-        bias: Whether to add a number to each channel.
-        dilation: The distance between two elements of the weight.
+        bias: Whether to add a learned number to each output channel.
+        dilation: The distance in the result between two neighbouring elements of the kernel.
         padding_mode: Only "zeros" is allowed.
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
@@ -408,7 +412,7 @@ class ConvTranspose2d(_ConvTransposeNd):
 class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution of volumes: the adjoint of Conv3d.
 
-    Shape   (n, in_channels, *volume) -> (n, out_channels, *places), or both without n; weight is
+    Shape   (n, in_channels, *volume) -> (n, out_channels, *positions); n is optional; weight is
             (in_channels, out_channels / groups, *kernel)
     """
 

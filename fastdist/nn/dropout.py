@@ -21,7 +21,7 @@ class _Dropout(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        """Return the probability."""
+        """Return the probability, and `inplace`."""
         return f"p={self.p}, inplace={self.inplace}"
 
 
@@ -81,7 +81,7 @@ class Dropout3d(_Dropout):
 class AlphaDropout(_Dropout):
     """In training, sets elements to selu's lowest value with probability p.
 
-    Then all elements are scaled and shifted to keep their mean and variance.
+    Then all elements are scaled and shifted, so that the expected mean and variance stay the same.
 
     Source  Klambauer et al. 2017, "Self-Normalizing Neural Networks"
     """
@@ -92,7 +92,7 @@ class AlphaDropout(_Dropout):
 
 
 class FeatureAlphaDropout(_Dropout):
-    """AlphaDropout that replaces whole channels.
+    """Replaces whole channels, and otherwise works like AlphaDropout.
 
     Shape   (N, C, ...) -> the same
     """

@@ -93,17 +93,19 @@ class Embedding(_Table):
     Args:
         num_embeddings: The number of rows.
         embedding_dim: The length of a row.
-        padding_idx: The index of a row that gets no gradient; none if None.
-        max_norm: The largest norm of a row; larger rows are scaled down to it. No limit if None.
+        padding_idx: The index of a row that gets no gradient; None if there is no such row.
+        max_norm: The largest norm of a row; a row with a larger norm is scaled down to max_norm. No
+            limit if None.
         norm_type: The order p of the norm for max_norm.
-        scale_grad_by_freq: Whether to divide the gradient of a row by its count in the batch.
+        scale_grad_by_freq: Whether to divide the gradient of a row by the number of times that the
+            row's index occurs in the batch.
         sparse: Whether the gradient of the weight is sparse.
         device: The device of the weight; the default device if None.
         dtype: The dtype of the weight; the default dtype if None.
 
     Raises:
-        AssertionError: padding_idx is not a row.
-        IndexError: In a call, an index is not a row.
+        AssertionError: padding_idx is out of range.
+        IndexError: In a call, an index is out of range.
 
     Example:
         >>> layer = nn.Embedding(10, 4)
@@ -141,7 +143,7 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """Return an Embedding with these rows, which are trained only if freeze is False.
+        """Return an Embedding whose weight is `embeddings`; it is trained only if freeze is False.
 
         Raises  AssertionError for a tensor that is not a matrix
         """
@@ -174,9 +176,9 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Reduces the rows of each bag of indices to their sum, mean or max.
+    """Looks up the rows of each bag of indices, and returns the sum, mean or max of these rows.
 
-    Shape   (bags, n), or (n) with offsets (bags) -> (bags, embedding_dim)
+    Shape   indices (bags, n), or indices (n,) and offsets (bags,) -> (bags, embedding_dim)
     Note    the row at padding_idx is left out of the reduction and gets no gradient
     """
 
@@ -217,7 +219,7 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """Return an EmbeddingBag with these rows, which are trained only if freeze is False.
+        """Return an EmbeddingBag whose weight is `embeddings`, trained only if freeze is False.
 
         Raises  AssertionError for a tensor that is not a matrix
         """

@@ -1,4 +1,4 @@
-"""Modules that reshape: Flatten and Unflatten."""
+"""Modules that reshape tensors: Flatten and Unflatten."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input with these axes merged."""
+        """Return input with the axes start_dim to end_dim merged into one."""
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -55,5 +55,5 @@ class Unflatten(Module):
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
-        """Return the axis and the sizes it is split into."""
+        """Return the axis to split, and the lengths of the new axes."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -1,4 +1,4 @@
-"""Layers that cut images into patches (Unfold) and sum patches to images (Fold)."""
+"""Layers that cut images into patches (Unfold) or add up patches to images (Fold)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .module import Module
 
 
 class Fold(Module):
-    """Sums overlapping patches to images of output_size.
+    """Adds up overlapping patches to images of output_size.
 
-    Shape   (n, c * kernel, patches) -> (n, c, h, w), or both without n
+    Shape   (n, c * k, patches) -> (n, c, h, w), for a kernel of k elements; n is optional
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Fold(Module):
 class Unfold(Module):
     """Cuts images into the patches at all positions of a sliding kernel.
 
-    Shape   (n, c, h, w) -> (n, c * kernel, patches), or both without n
+    Shape   (n, c, h, w) -> (n, c * k, patches), for a kernel of k elements; n is optional
     """
 
     def __init__(

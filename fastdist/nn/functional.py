@@ -17,7 +17,7 @@ from ..tensor.axes import normalize_axis as _normalize_axis
 from ..tensor.tensor import Tensor
 
 _ops: dict[str, Callable[..., Tensor]] = FUNCTIONAL_NAMES
-# Each function defined below does more than call one op.
+# These functions are used unchanged. Each function defined below does more than call one of them.
 globals().update(_ops)
 
 
@@ -47,7 +47,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def _softmax_dim(name: str, input: Tensor, dim: int | None) -> int:
-    """Return dim; if it is None, warn as PyTorch does and return PyTorch's choice."""
+    """Return dim; if dim is None, warn as PyTorch does, and return the axis that PyTorch uses."""
     if dim is not None:
         return dim
     _warn_caller(
@@ -60,11 +60,12 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Return exp(input) divided by its sum along dim, without overflow.
+    """Return exp(input) divided by the sum of exp(input) along dim, without overflow.
 
     Args:
         input: The tensor.
-        dim: The axis along which the result sums to 1; if None, chosen with a warning.
+        dim: The axis along which the result sums to 1; if None, axis 0 or 1 is chosen, with a
+            warning.
         dtype: The dtype of the computation and the result; input's dtype if None.
 
     Raises:
@@ -93,8 +94,8 @@ def log_softmax(
 
     Args:
         input: The tensor.
-        dim: The axis along which the exponentials of the result sum to 1; if None, chosen with a
-            warning.
+        dim: The axis along which the exponentials of the result sum to 1; if None, axis 0 or 1 is
+            chosen, with a warning.
         dtype: The dtype of the computation and the result; input's dtype if None.
 
     Raises:

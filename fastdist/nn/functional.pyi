@@ -324,7 +324,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor | builtins.float, var: Any, 
 def gelu(input: Tensor, approximate: str = 'none', *, out: Tensor | None = None) -> Tensor:
     """Return input times the probability that a standard normal number is smaller than input.
 
-    approximate="tanh" approximates that probability by a formula with tanh
+    With approximate="tanh", that probability is approximated by a formula with tanh.
 
     Args:
         input: The tensor.
@@ -350,16 +350,16 @@ def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = 
     Shape   (N, C, ...) -> the same
     """
 def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: DTypeLike | None = None) -> Tensor:
-    """Return the products of groups of matrices, as used in a mixture of experts. offs, of int32,
-    has the end of each group along the axis that is divided into groups.
+    """Return the products of groups of matrices, as used in a mixture of experts. `offs`, of dtype
+    int32, has the end of each group along the axis that is divided into groups.
 
     Shape   (M, K) and (G, K, N) give (M, N), whose rows are grouped; (G, M, K) and (K, N) give
-            (M, N), whose columns are grouped; (M, K) and (K, N) give (G, M, N), with K grouped; two
-            batches of G matrices give G products, without offs
-    Note    the result is 0 for rows and columns after the last group, and elements of K after the
-            last group are ignored. offs is read on the host
-    Raises  RuntimeError for offs that decrease or exceed the axis, and for a bias, which PyTorch
-            does not support either
+            (M, N), whose columns are grouped; (M, K) and (K, N) give (G, M, N), with K grouped.
+            Without `offs`, two batches of G matrices give G products
+    Note    rows and columns of the result after the last group are 0, and elements of K after the
+            last group are ignored. `offs` is read on the host
+    Raises  RuntimeError if `offs` decreases or exceeds the length of the axis, and for a bias,
+            which PyTorch does not support either
     """
 def gumbel_softmax(logits: Tensor, tau: Tensor | builtins.float = 1, hard: builtins.bool = False, eps: builtins.float = 1e-10, dim: builtins.int = -1) -> Tensor:
     """Return the softmax of logits with Gumbel noise, at temperature tau. If hard is true,
@@ -481,7 +481,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         out: A tensor into which the result is written; a new one if None.
 
     Raises:
-        RuntimeError: The last axis of input differs from the weight's, or the dtypes differ.
+        RuntimeError: The last axes of input and weight have different lengths, or the dtypes
+            differ.
 
     Example:
         >>> F.linear(torch.ones(2, 3), torch.ones(4, 3)).shape
@@ -735,13 +736,13 @@ def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: builtins.float = 0.0, is_causal: builtins.bool = False, *, scale: builtins.float | None = None, enable_gqa: builtins.bool = False) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
-    In a bool mask True allows attention; any other mask is added to the scores. A query that may
-    attend to no key gets zeros. With enable_gqa, several heads of query share one head of key and
-    value. A mask may be combined with is_causal where PyTorch's fused kernel supports it; a key
-    must then be allowed by both.
+    In a bool mask, True allows attention; a mask of another dtype is added to the scores. The
+    result is 0 for a query that may not attend to any key. With enable_gqa, several heads of query
+    share one head of key and value. A mask may be combined with is_causal where PyTorch's fused
+    kernel supports this combination; a query then attends to the keys that both allow.
 
     Raises  ValueError for a dropout_p outside of 0 ... 1; RuntimeError for shapes that do not fit,
-            and for a mask with is_causal where the fused kernel does not support it
+            and for a mask with is_causal where the fused kernel does not support the combination
     Note    memory grows with n + m, except for a mask and its gradient: see attention_blocks
 
     Args:
@@ -761,9 +762,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         fastdist.Size([1, 2, 4])
     """
 def selu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
-    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
+    """Return elu(input), scaled so that the results of layers keep mean 0 and variance 1."""
 def selu_(input: Tensor) -> Tensor:
-    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
+    """Return elu(input), scaled so that the results of layers keep mean 0 and variance 1."""
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
@@ -816,7 +817,7 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
         tensor([ 0.6931, 30.0000])
     """
 def softshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Return input moved towards 0 by lambd, and 0 for elements within lambd of 0."""
+    """Return input moved towards 0 by lambd; elements in [-lambd, lambd] become 0."""
 def softsign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input / (1 + |input|), a cheap alternative to tanh."""
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -839,9 +840,9 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def tanhshrink(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input - tanh(input)."""
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, inplace: builtins.bool = False) -> Tensor:
-    """Return input where it is above threshold, and value elsewhere."""
+    """Return `input` where it is above `threshold`, and `value` elsewhere."""
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
-    """Return input where it is above threshold, and value elsewhere."""
+    """Return `input` where it is above `threshold`, and `value` elsewhere."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With swap,
     the last distance is measured from anchor or positive, whichever is nearer to negative.

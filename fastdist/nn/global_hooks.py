@@ -1,7 +1,7 @@
-"""Hooks on all modules, which run at every call or at every registration of a member.
+"""Hooks on all modules, which run at every call or registration (of a parameter, buffer or child).
 
-The hooks are for debugging and profiling. PyTorch's nn/modules/module.py has the same names and
-arguments.
+The hooks are for debugging and profiling. The functions have the same names and arguments as in
+PyTorch's nn/modules/module.py.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ _global_module_registration_hooks = MODULE_HOOKS
 
 
 def register_module_forward_pre_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, args) before every module's forward; its result replaces args."""
+    """Call hook(module, args) before every module's forward; the hook's result replaces args."""
     return add_hook(GLOBAL_PRE_HOOKS, Hook(hook), prepend=False)
 
 
 def register_module_forward_hook(
     hook: Function, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call hook(module, args, output) after every module's forward; its result replaces output.
+    """Call hook(module, args, output) after every module's forward.
+
+    The hook's result replaces output.
 
     Args:
         hook: The function.
@@ -42,12 +44,15 @@ def register_module_forward_hook(
 
 
 def register_module_full_backward_pre_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, grad_output) in each backward pass; its result replaces grad_output."""
+    """Call hook(module, grad_output) in each backward pass through a module.
+
+    The hook's result replaces grad_output.
+    """
     return add_hook(GLOBAL_HOOKS, Hook(hook, backward="pre"), prepend=False)
 
 
 def register_module_full_backward_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, grad_input, grad_output) in each backward pass.
+    """Call hook(module, grad_input, grad_output) in each backward pass through a module.
 
     The hook's result replaces grad_input.
 
@@ -58,7 +63,8 @@ def register_module_full_backward_hook(hook: Function) -> RemovableHandle:
 
 
 def register_module_backward_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, grad_input, grad_output) with the gradients of each call's last op.
+    """Call hook(module, grad_input, grad_output) in each backward pass through a module. The
+    gradients are those of the inputs and outputs of the last op in the module's call.
 
     Raises  RuntimeError if register_module_full_backward_hook has registered a hook
     """
@@ -67,17 +73,26 @@ def register_module_backward_hook(hook: Function) -> RemovableHandle:
 
 
 def register_module_parameter_registration_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, name, parameter) at each registration; its result replaces parameter."""
+    """Call hook(module, name, parameter) when a module registers a parameter.
+
+    The hook's result replaces the parameter.
+    """
     return RemovableHandle(PARAMETER_HOOKS, hook)
 
 
 def register_module_buffer_registration_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, name, buffer) at each registration; its result replaces buffer."""
+    """Call hook(module, name, buffer) when a module registers a buffer.
+
+    The hook's result replaces the buffer.
+    """
     return RemovableHandle(BUFFER_HOOKS, hook)
 
 
 def register_module_module_registration_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, name, child) at each registration; its result replaces child."""
+    """Call hook(module, name, child) when a module registers a child.
+
+    The hook's result replaces the child.
+    """
     return RemovableHandle(MODULE_HOOKS, hook)
 
 

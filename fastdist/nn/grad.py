@@ -55,9 +55,11 @@ def _of_weight(convolve: Callable[..., Tensor], name: str) -> Callable[..., Tens
 
 
 def _at(size: Any, grad_output: Tensor, convolve: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the gradient of a convolution with respect to its argument of this size.
+    """Return the gradient of a convolution with respect to the argument of `convolve`, whose shape
+    is `size`.
 
-    The argument's value does not matter (the convolution is linear in it), so it is set to zeros.
+    The convolution is linear in this argument, so the gradient does not depend on the argument's
+    value. Therefore zeros are used as the argument.
     """
     with enable_grad():
         place: Any = zeros(tuple(size), dtype=grad_output.dtype)

@@ -50,7 +50,8 @@ __all__ = [
     "zeros_",
 ]
 
-# The gain of each nonlinearity: larger weights compensate for a function that shrinks its inputs.
+# The gain of each nonlinearity, by which initial weights are multiplied. A function that shrinks
+# its inputs has a larger gain, to compensate for this.
 _GAINS = {
     "linear": 1.0,
     "conv1d": 1.0,
@@ -77,7 +78,7 @@ _now = _Now()
 
 @contextmanager
 def skipped() -> Iterator[None]:
-    """Let uniform, normal and constant fills on this thread do nothing inside a with block."""
+    """Let uniform, normal and constant fills on this thread do nothing inside a `with` block."""
     before = _now.is_skipped
     _now.is_skipped = True
     try:
@@ -91,7 +92,9 @@ Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
 
 @folds
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return the factor that keeps the standard deviation constant through a nonlinearity.
+    """Return the factor for the initial weights of a layer that is followed by a nonlinearity.
+
+    With this factor, the standard deviation stays about constant from one layer to the next.
 
     `param` is the negative slope of leaky_relu.
 
@@ -174,7 +177,9 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill a tensor from a normal distribution truncated to [a, b], which may be far from mean.
+    """Fill a tensor with numbers from a normal distribution that is truncated to [a, b].
+
+    The interval [a, b] may be far from the mean.
 
     Raises  ValueError if [a, b] has zero probability, or if mean or std is not finite
 
@@ -265,7 +270,8 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @folds
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill a convolution's weight with an identity that passes on as many channels as it can.
+    """Fill a convolution's weight so that each output channel copies one input channel of its
+    group, for as many channels as possible.
 
     Raises  ValueError for a tensor that is not a convolution's weight, or whose output channels
             cannot be split into the groups
@@ -288,8 +294,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
-    """Fill a matrix with normal numbers, and a random fraction `sparsity` of each column with
-    zeros.
+    """Fill a matrix with normal numbers, and then set a fraction `sparsity` of the elements of each
+    column, at random positions, to 0.
 
     Raises  ValueError for a tensor that is not a matrix
     Source  Martens 2010, "Deep learning via Hessian-free optimization"
@@ -317,7 +323,7 @@ def xavier_uniform_(
 
     Args:
         tensor: The tensor to fill, with at least two axes.
-        gain: A factor, such as `calculate_gain` returns.
+        gain: The factor in the formula above, such as the result of `calculate_gain`.
         generator: The generator to draw from; the default one if None.
 
     Returns:
@@ -336,7 +342,9 @@ def xavier_uniform_(
 
 @folds
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers of standard deviation gain * sqrt(2 / (fan_in + fan_out))."""
+    """Fill a tensor with normal numbers of mean 0 and standard deviation
+    gain * sqrt(2 / (fan_in + fan_out)).
+    """
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
 
@@ -350,13 +358,16 @@ def kaiming_uniform_(
 ) -> Tensor:
     """Fill a tensor with uniform numbers between -b and b, for b = gain * sqrt(3 / fan).
 
+    The gain is calculate_gain(nonlinearity, a).
+
     Source  He et al. 2015, "Delving deep into rectifiers"
 
     Args:
         tensor: The tensor to fill, with at least two axes.
-        a: The negative slope of leaky_relu, which determines the gain.
-        mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
-        nonlinearity: The function after this layer, which determines the gain.
+        a: The negative slope, if the nonlinearity is leaky_relu.
+        mode: Whether fan is "fan_in", which keeps the variance of activations in the forward pass,
+            or "fan_out", which keeps the variance of gradients in the backward pass.
+        nonlinearity: The name of the function that follows the layer.
         generator: The generator to draw from; the default one if None.
 
     Returns:
@@ -383,13 +394,16 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill a tensor with normal numbers of standard deviation gain / sqrt(fan).
+    """Fill a tensor with normal numbers of mean 0 and standard deviation gain / sqrt(fan).
+
+    The gain is calculate_gain(nonlinearity, a).
 
     Args:
         tensor: The tensor to fill, with at least two axes.
-        a: The negative slope of leaky_relu, which determines the gain.
-        mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
-        nonlinearity: The function after this layer, which determines the gain.
+        a: The negative slope, if the nonlinearity is leaky_relu.
+        mode: Whether fan is "fan_in", which keeps the variance of activations in the forward pass,
+            or "fan_out", which keeps the variance of gradients in the backward pass.
+        nonlinearity: The name of the function that follows the layer.
         generator: The generator to draw from; the default one if None.
 
     Example:
@@ -403,11 +417,12 @@ def kaiming_normal_(
 
 @folds
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with gain times a random matrix whose rows or columns are orthonormal.
+    """Fill a tensor with gain times a random matrix whose rows or columns are orthonormal.
 
-    The matrix has the first axis as rows and all other axes flattened as columns.
+    The rows of the matrix are the first axis of the tensor. Its columns are all other axes,
+    flattened.
 
-    Raises  ValueError for fewer than two axes
+    Raises  ValueError for a tensor with fewer than two axes
     Source  Saxe et al. 2013, "Exact solutions to the nonlinear dynamics of learning"
     """
     if tensor.ndim < 2:
@@ -423,9 +438,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
-    """Return fan_in and fan_out: the inputs per output of a weight, and the outputs per input.
+    """Return fan_in and fan_out of a weight: the number of inputs that contribute to each output,
+    and the number of outputs to which each input contributes.
 
-    Raises  ShapeError for fewer than two axes
+    Raises  ShapeError for a weight with fewer than two axes
     """
     if tensor.ndim < 2:
         raise ShapeError(

@@ -34,12 +34,12 @@ from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 
 class LazyModuleMixin:
-    """Base of modules whose parameters are UninitializedParameters; put it first among the bases.
+    """Base of modules whose parameters are UninitializedParameters; it must be the first base.
 
-    The first call runs initialize_parameters() with its arguments to give the parameters shapes.
-    Then it changes the class of the module to `cls_to_become`.
+    The first call of the module passes its arguments to initialize_parameters(), which sets the
+    shapes of the parameters. Then the class of the module is changed to `cls_to_become`.
 
-    Note    load_state_dict also sets the shapes; the class still changes at the first call
+    Note    load_state_dict also sets the shapes, but the class changes only at the first call
     """
 
     cls_to_become: type[Any] | None = None
@@ -55,7 +55,7 @@ class LazyModuleMixin:
         )
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters shapes for the arguments of a call; subclasses override this."""
+        """Set the parameters' shapes from a call's arguments; subclasses override this method."""
         raise NotImplementedError(
             f"initialize_parameters is not implemented for {type(self).__name__}"
         )
@@ -85,7 +85,7 @@ class LazyModuleMixin:
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
         super()._save_to_state_dict(destination, prefix, True)  # type: ignore[misc]
-        # A tensor without a shape cannot be detached, because the detached tensor would need one.
+        # A tensor without a shape cannot be detached, because a detached tensor must have a shape.
         for name, own in chain(self._parameters.items(), self._buffers.items()):
             if prefix + name in destination and not keep_vars and not is_lazy(own):
                 destination[prefix + name] = own.detach()
@@ -139,7 +139,7 @@ class _LazyNorm(LazyModuleMixin, _Norm):
         *,
         bias: bool = True,
     ) -> None:
-        # Without parameters and buffers, because they would need a shape.
+        # The base creates no parameters and buffers, because their shapes are not known yet.
         super().__init__(0, eps, momentum, False, False)
         self.affine = affine
         self.track_running_stats = track_running_stats
@@ -242,7 +242,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         device: Any,
         dtype: DType | None,
     ) -> None:
-        # With 0 channels, so that no weight is initialized yet.
+        # The base gets 0 channels, so that it does not initialize a weight yet.
         names: dict[str, Any] = {**how, "bias": False, "padding_mode": padding_mode}
         super().__init__(0, 0, kernel_size, **names)
         self.out_channels = out_channels
@@ -256,7 +256,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Set in_channels from input's channel axis, and create the parameters."""
+        """Set in_channels to the length of input's channel axis, and create the parameters."""
         axes = self._axes
         if input.dim() not in (axes + 1, axes + 2):
             raise RuntimeError(

@@ -33,7 +33,8 @@ class Linear(Module):
     """Computes y = x W^T + b.
 
     Shape   (..., in_features) -> (..., out_features); weight is (out_features, in_features)
-    Note    weight and bias are initialized uniformly within 1/sqrt(in_features)
+    Note    weight and bias are initialized uniformly between -1/sqrt(in_features) and
+            1/sqrt(in_features)
 
     Args:
         in_features: The length of the last axis of the input.
@@ -43,7 +44,8 @@ class Linear(Module):
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Raises:
-        RuntimeError: In a call, the last axis or the dtype differs from the weight's.
+        RuntimeError: In a call, the length of the input's last axis is not in_features, or the
+            input's dtype is not the weight's dtype.
 
     Example:
         >>> layer = nn.Linear(3, 2)
@@ -98,7 +100,8 @@ class Bilinear(Module):
 
     Shape   (..., in1_features), (..., in2_features) -> (..., out_features); weight is
             (out_features, in1_features, in2_features)
-    Note    weight and bias are initialized uniformly within 1/sqrt(in1_features)
+    Note    weight and bias are initialized uniformly between -1/sqrt(in1_features) and
+            1/sqrt(in1_features)
     """
 
     weight: Parameter

@@ -20,8 +20,8 @@ class _Loss(Module):
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        # The value is checked when the loss is called, as in PyTorch: only KLDivLoss allows
-        # "batchmean".
+        # As in PyTorch, `reduction` is checked only when the loss is called, because "batchmean" is
+        # allowed in KLDivLoss alone.
         is_old = size_average is not None or reduce is not None
         self.reduction = reduction_of(size_average, reduce, "mean") if is_old else reduction
 
@@ -84,18 +84,20 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Computes the mean of -log(softmax(input))[target]; target holds classes or probabilities.
+    """Computes the mean of -log(softmax(input))[target].
+
+    The target holds class indices, or a probability for each class.
 
     Args:
         weight: A weight for each class; 1 if None.
         size_average: Deprecated; None: see reduction.
-        ignore_index: The class whose targets are left out.
+        ignore_index: The class index that marks targets to leave out.
         reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The fraction of the target that is spread evenly over all classes.
 
     Raises:
-        IndexError: In a call, a target is not a class.
+        IndexError: In a call, a target is not a valid class index.
 
     Example:
         >>> loss = nn.CrossEntropyLoss()
@@ -129,9 +131,10 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """Applies its own Linear layer, and computes the cross entropy of the outputs.
+    """Applies its own Linear layer, and computes the cross entropy of the layer's outputs and the
+    target.
 
-    Shape   (N, in_features) or (in_features,), and classes or probabilities
+    Shape   input (N, in_features) or (in_features,); target as in CrossEntropyLoss
     """
 
     def __init__(
@@ -232,7 +235,7 @@ class NLLLoss2d(NLLLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Computes the mean binary cross-entropy of the probabilities input and target."""
+    """Computes the mean binary cross-entropy of input and target, which both hold probabilities."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -260,7 +263,9 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Computes a parabola where |input - target| is below delta, and a line beyond."""
+    """Computes (input - target)^2 / 2 where |input - target| is below delta, and continues this
+    parabola by its tangent lines elsewhere.
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -272,7 +277,7 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Computes target * (log target - input), where input holds log probabilities."""
+    """Computes target * (log(target) - input), where input holds log probabilities."""
 
     def __init__(
         self,
@@ -292,7 +297,9 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Computes the negative log likelihood of counts, given a Poisson rate or its logarithm."""
+    """Computes the negative log likelihood of counts (the target), given the Poisson rates or their
+    logarithms (the input).
+    """
 
     def __init__(
         self,
@@ -321,7 +328,9 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Computes the negative log likelihood under normal distributions with given variances."""
+    """Computes the negative log likelihood of the target under normal distributions, whose means
+    are the input, with given variances.
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -338,8 +347,8 @@ class GaussianNLLLoss(_Loss):
 class CTCLoss(_Loss):
     """Computes -log of the probability of the target under Connectionist Temporal Classification.
 
-    The probability is summed over all alignments that give the target when repetitions are merged
-    and blanks removed.
+    The probability is summed over all alignments that become the target after repeated symbols are
+    merged and blanks are removed.
     """
 
     def __init__(

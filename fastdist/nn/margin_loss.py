@@ -53,7 +53,9 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """Computes 1 - cos(input1, input2) for target 1, and max(0, cos - margin) for target -1."""
+    """Computes 1 - c for target 1, and max(0, c - margin) for target -1, with c = cos(input1,
+    input2).
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -71,7 +73,9 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Sums max(0, 1 - (target's score - other's score)) over all targets and other classes."""
+    """Sums max(0, 1 - a + b) over all pairs of the score a of a target class and the score b of
+    another class, and divides by the number of classes.
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -79,7 +83,7 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Computes the mean binary cross-entropy over classes, where input holds logits."""
+    """Computes the mean over the classes of the binary cross-entropy, where input holds logits."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -89,7 +93,8 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Sums max(0, margin - target's score + other's score) ** p over the other classes.
+    """Sums max(0, margin - a + b) ** p, where a is the score of the target class, over the scores b
+    of all other classes, and divides by the number of classes.
 
     Raises  ValueError for a p other than 1 and 2, or a weight that is not a vector
     """
@@ -132,7 +137,8 @@ def _require_positive(name: str, margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    """Computes max(0, d(anchor, positive) - d(anchor, negative) + margin), for the p-norm d.
+    """Computes max(0, d(anchor, positive) - d(anchor, negative) + margin), where d is the p-norm of
+    the difference.
 
     Raises  ValueError for a margin that is not positive
     """
@@ -169,7 +175,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """Computes TripletMarginLoss with any distance function.
+    """Computes TripletMarginLoss with a given distance function.
 
     Raises  ValueError for a margin that is not positive
     """

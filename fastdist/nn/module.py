@@ -53,12 +53,12 @@ class Module(StateDict):
     """Base class of models and layers: a function with parameters.
 
     A subclass calls super().__init__() in its `__init__`, then assigns parameters and other modules
-    as attributes, and defines `forward`; calling the module runs `forward`. `state_dict` and
-    `load_state_dict` save and restore its parameters and buffers by name, `to` moves them, `train`
-    and `eval` switch its mode.
+    as attributes, and defines `forward`. Calling the module runs `forward`. `state_dict` and
+    `load_state_dict` save and restore the module's parameters and buffers by name. `to` moves them
+    to a device. `train` and `eval` switch between training mode and evaluation mode.
 
-    Thread  several threads may call a module concurrently; only one thread at a time may change its
-            parameters, mode and hooks
+    Thread  several threads may call a module concurrently; only one thread at a time may change the
+            module's parameters, mode and hooks
 
     Raises:
         AttributeError: When a parameter or module is assigned, the subclass has not called
@@ -81,11 +81,12 @@ class Module(StateDict):
 
     _forward_hooks: Hooks
     _forward_pre_hooks: Hooks
-    # Whether __init__ passes its arguments to the next class in the MRO, as cooperative bases need.
+    # Whether __init__ passes its arguments to the next class in the MRO. Cooperative multiple
+    # inheritance needs this.
     call_super_init = False
     # Legacy flag, ignored; kept for compatibility.
     dump_patches = False
-    # Typed as any function, because each subclass's forward has its own signature.
+    # The type is any function, because each subclass's forward has its own signature.
     forward: Callable[..., Any] = _no_forward
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -126,7 +127,8 @@ class Module(StateDict):
                 fold(error)
                 raise
 
-    # PyTorch's private names for a call, with and without hooks, which some packages use.
+    # PyTorch's private names for `__call__` and, below, for a call without hooks: some packages use
+    # these names.
     _call_impl = _wrapped_call_impl = __call__
 
     def _slow_forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -135,7 +137,7 @@ class Module(StateDict):
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, args) before forward; its result replaces the arguments.
+        """Call hook(module, args) before forward; the hook's result replaces the arguments.
 
         Note    if with_kwargs is set, the call is hook(module, args, kwargs), which returns None or
                 a pair of new args and kwargs
@@ -150,7 +152,7 @@ class Module(StateDict):
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call hook(module, args, output) after forward; its result replaces the output.
+        """Call hook(module, args, output) after forward; the hook's result replaces the output.
 
         Note    if with_kwargs is set, the call is hook(module, args, kwargs, output). If
                 always_call is set, the hook also runs with output=None when forward raises
@@ -163,8 +165,8 @@ class Module(StateDict):
     ) -> RemovableHandle:
         """Call hook(module, grad_input, grad_output) in the backward pass of each call.
 
-        The hook runs when the gradients of the arguments are computed; its result replaces
-        grad_input.
+        The hook runs when the gradients of the arguments have been computed. The hook's result
+        replaces grad_input.
 
         Note    the hook does not see gradients of keyword arguments
         """
@@ -173,10 +175,10 @@ class Module(StateDict):
         return add_hook(self._forward_hooks, Hook(hook, backward="full"), prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) with the gradients of a call's last op.
+        """Call hook(module, grad_input, grad_output) in the backward pass of each call.
 
-        This is PyTorch's older hook; register_full_backward_hook passes the gradients of the whole
-        call.
+        This is PyTorch's older hook: it gets the gradients of the inputs and outputs of the call's
+        last op. A hook of register_full_backward_hook gets the gradients of the whole call.
 
         Raises  RuntimeError if the module has full backward hooks
         """
@@ -193,7 +195,7 @@ class Module(StateDict):
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, grad_output) when the gradients of a call's outputs are computed.
+        """Call hook(module, grad_output) when the gradients of a call's outputs have been computed.
 
         The hook's result replaces grad_output.
         """
@@ -201,15 +203,15 @@ class Module(StateDict):
 
     @property
     def _backward_hooks(self) -> dict[int, Callable[..., Any]]:
-        """A copy of the functions of register_full_backward_hook and register_backward_hook.
+        """The hooks from register_full_backward_hook and register_backward_hook, in a new dict.
 
-        Some packages read PyTorch's attribute of this name.
+        PyTorch has an attribute of this name, which some packages read.
         """
         return hooks_of_backward(self._forward_hooks, "full", "old")
 
     @property
     def _backward_pre_hooks(self) -> dict[int, Callable[..., Any]]:
-        """A copy of the functions of register_full_backward_pre_hook."""
+        """The hooks from register_full_backward_pre_hook, in a new dict."""
         return hooks_of_backward(self._forward_hooks, "pre")
 
     @property
@@ -219,7 +221,8 @@ class Module(StateDict):
         return "full" in kinds if kinds else None
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode, or evaluation mode, in this module and all modules in it.
+        """Set training mode, or evaluation mode if mode is False, in this module and all modules in
+        it.
 
         Raises  ValueError for a value that is not a bool
         """
@@ -253,9 +256,9 @@ class Module(StateDict):
             clear_grad(parameter, set_to_none=set_to_none)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move this module's tensors to a device, or convert its floating-point ones to a dtype.
+        """Move this module's tensors to a device, or convert its floating-point tensors to a dtype.
 
-        Called as to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...). A
+        Call it as to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...). A
         memory format applies to tensors with four or five axes.
 
         Raises  TypeError for a dtype that is not floating-point, RuntimeError if a tensor's number
@@ -302,7 +305,8 @@ class Module(StateDict):
             fold(error)
             raise
 
-    # These call Module.to, not self.to, because a subclass's `to` may call them.
+    # The methods below call Module.to, not self.to, because a subclass may define a `to` that calls
+    # these methods.
     def float(self) -> Self:
         """Convert floating-point parameters and buffers to float32."""
         return Module.to(self, float32)
@@ -352,10 +356,10 @@ class Module(StateDict):
     def share_memory(self) -> Self:
         """Move parameters, their gradients and buffers to shared memory, and return the module.
 
-        Processes that receive the module then see the same memory: see Tensor.share_memory_.
+        Processes that receive the module afterwards use the same memory: see Tensor.share_memory_.
 
-        Note    only a forked process shares the gradients. Call zero_grad() before, so that each
-                process has its own
+        Note    only a forked process shares the gradients. Call zero_grad() before share_memory(),
+                so that each process has its own gradients
         """
         parameters = list(self.parameters())
         for one in (*parameters, *self.buffers()):
@@ -366,7 +370,7 @@ class Module(StateDict):
         return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Replace parameters and buffers by uninitialized ones on a device, without a copy."""
+        """Replace parameters and buffers by uninitialized tensors on a device; copy no values."""
         return self._apply(lambda tensor: empty_like(tensor, device=device), recurse)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -403,7 +407,8 @@ class Module(StateDict):
         adopt_hooks(self.__dict__)
 
 
-# Types instead of strings, because some programs evaluate annotations in their own namespaces.
+# These annotations are types instead of strings, because some programs evaluate annotations in
+# their own namespaces, where the strings' names may be missing.
 Module.__annotations__ = {
     "call_super_init": bool,
     "dump_patches": bool,
@@ -413,7 +418,9 @@ Module.__annotations__ = {
 
 
 def describe(name: str, extra: list[str], children: list[str]) -> str:
-    """Return a module's repr: one line if there are no children, else one line for each part."""
+    """Return a module's repr: one line if there are no children and at most one item in `extra`,
+    else each item of `extra` and `children` on a new line.
+    """
     if not children and len(extra) <= 1:
         return f"{name}({''.join(extra)})"
     return "\n".join([f"{name}(", *[f"  {line}" for line in (*extra, *children)], ")"])
@@ -424,7 +431,7 @@ def _indented(text: str) -> str:
 
 
 def clear_grad(tensor: Tensor, *, set_to_none: bool) -> None:
-    """Set a tensor's gradient to None, or fill it with zeros without recording."""
+    """Set a tensor's gradient to None, or fill the gradient with zeros outside the graph."""
     grad = tensor.grad
     if grad is None:
         return
@@ -451,7 +458,7 @@ def parse_to(
         elif isinstance(value, DType):
             dtype = value
         elif isinstance(value, bool):
-            flags.append(value)  # non_blocking, then copy
+            flags.append(value)  # the first bool is non_blocking, the second is copy
         elif value is not None:
             device = value
     found = None if device is None else Device.parse(device)

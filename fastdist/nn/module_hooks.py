@@ -1,4 +1,4 @@
-"""Hooks around a Module's forward, and backward hooks, which forward attaches to the graph."""
+"""Hooks around a Module's forward, and backward hooks, which each call attaches to the graph."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Hook(NamedTuple):
     """A registered hook and its options.
 
-    `backward` is "pre" or "full" for hooks on the gradients of a call, "old" for hooks on the
-    gradients of its last op, and "" for forward hooks.
+    `backward` is "pre" or "full" for hooks on the gradients of a whole call, "old" for hooks on the
+    gradients of the last op in a call, and "" for forward hooks.
     """
 
     call: Callable[..., Any]
@@ -27,13 +27,14 @@ class Hook(NamedTuple):
 
 
 Hooks = dict[int, Any]
-# Global hooks, called for all modules, in the same format as a module's own: see global_hooks.py.
+# Global hooks, which are called for all modules: see global_hooks.py. A module's own hooks have the
+# same format.
 GLOBAL_PRE_HOOKS: Hooks = {}
 GLOBAL_HOOKS: Hooks = {}
 
 
 def add_hook(hooks: Hooks, hook: Hook, *, prepend: bool) -> RemovableHandle:
-    """Add a hook last, or first if prepend is set; return a handle that removes it."""
+    """Add a hook last, or first if prepend is set; return a handle that removes the hook."""
     others = dict(hooks)
     handle = RemovableHandle(hooks, hook)  # type: ignore[arg-type]
     if prepend:
@@ -100,7 +101,9 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _watch(module: Any) -> tuple[BackwardWatch | None, list[Callable[..., Any]]]:
-    """Return the object that runs the "pre" and "full" hooks (or None), and the "old" hooks."""
+    """Return the object that runs the "pre" and "full" hooks, and the list of the "old" hooks. The
+    object is None if there are no "pre" and "full" hooks.
+    """
     found: dict[str, list[Callable[..., Any]]] = {"pre": [], "full": [], "old": [], "": []}
     for hook in (*GLOBAL_HOOKS.values(), *module._forward_hooks.values()):
         found[hook.backward].append(hook.call)
@@ -140,7 +143,7 @@ def _before(
 
 
 def _after_error(module: Any, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Call an always_call hook after forward raised; only forward's error is raised."""
+    """Call a hook with `always_call` after an error in forward; an error of the hook only warns."""
     try:
         _after(module, hook, args, kwargs, None)
     except Exception as error:

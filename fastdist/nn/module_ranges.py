@@ -1,6 +1,7 @@
 """Time ranges for calls of modules, recorded while a profiler runs with with_modules=True.
 
-`Module.__call__` is replaced only then, so without a profiler calls of modules have no overhead.
+`Module.__call__` is replaced only while such a profiler runs. At other times calls of modules have
+no overhead.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ def _profiled_call(self: Module, *args: Any, **kwargs: Any) -> Any:
 
 
 def _path_of(module: Module, outer: Module | None) -> str:
-    """Return the calling module's path plus the name of `module` in it; else its class's name."""
+    """Return the path of `outer`, which is the calling module, plus the name of `module` in it.
+
+    If there is no `outer`, or `outer` does not contain `module`, return the name of the class of
+    `module`.
+    """
     if outer is not None:
         for name, one in outer.named_modules():
             if one is module and name:
@@ -52,7 +57,7 @@ class _Numbers:
     def forget(self) -> None:
         """Restart all numbers at 0."""
         self._names: WeakKeyDictionary[Module, str] = WeakKeyDictionary()
-        # itertools.count, because its `next` is atomic between threads.
+        # itertools.count is used, because `next` of a count is atomic between threads.
         self._next: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def name_of(self, module: Module) -> str:

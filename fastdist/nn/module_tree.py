@@ -24,7 +24,8 @@ class ModuleTree:
 
     The iterators below yield registered attributes only.
 
-    Thread  only one thread at a time may change a module; several may read and call it
+    Thread  only one thread at a time may change a module; several threads may read and call it
+            concurrently
     """
 
     training: bool
@@ -42,7 +43,7 @@ class ModuleTree:
         put(self, "_non_persistent_buffers_set", set())
 
     def __getattr__(self, name: str) -> Any:
-        # Python calls this method only if there is no ordinary attribute of the name.
+        # Python calls this method only if there is no ordinary attribute with this name.
         state = self.__dict__
         for kind in ("_parameters", "_buffers", "_modules"):
             found = state.get(kind)
@@ -102,8 +103,8 @@ class ModuleTree:
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Register a parameter; None reserves the name.
 
-        Raises  KeyError for a name that exists or has a dot; TypeError, ValueError for a tensor
-                that is not a leaf Parameter
+        Raises  KeyError for a name that exists or has a dot, TypeError for a value that is not a
+                Parameter, ValueError for a Parameter that is not a leaf
         """
         self.__require_name(name, "parameter", "_parameters")
         if param is not None and not isinstance(param, Parameter):
@@ -179,7 +180,7 @@ class ModuleTree:
     def named_modules(
         self, memo: set[Child] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Child]]:
-        """Yield the path and module of this module and all its descendants, parents first."""
+        """Yield path and module, for this module and all its descendants, parents first."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -199,22 +200,26 @@ class ModuleTree:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Yield the path and parameter of this module and, if recurse, of its descendants."""
+        """Yield path and parameter, for each parameter of this module and, if recurse is set, of
+        its descendants.
+        """
         return self.__members(lambda m: m._parameters, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield the parameters of this module and, if recurse, of its descendants, each once."""
+        """Yield each parameter of this module and, if recurse is set, of its descendants, once."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Yield the path and buffer of this module and, if recurse, of its descendants."""
+        """Yield path and buffer, for each buffer of this module and, if recurse is set, of its
+        descendants.
+        """
         return self.__members(lambda m: m._buffers, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yield the buffers of this module and, if recurse, of its descendants, each once."""
+        """Yield each buffer of this module and, if recurse is set, of its descendants, once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
@@ -254,7 +259,7 @@ class ModuleTree:
         return module
 
     def set_submodule(self, target: str, module: Child, strict: bool = False) -> None:
-        """Set the module at a dotted path; with strict, only replace an existing module.
+        """Set the module at a dotted path; if strict is set, there must already be a module.
 
         Raises  ValueError for an empty path or a value that is not a Module, AttributeError if the
                 path does not lead to a module
@@ -274,7 +279,7 @@ class ModuleTree:
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter at a dotted path.
 
-        Raises  AttributeError if there is no parameter
+        Raises  AttributeError if there is no parameter at the path
         """
         found = self.__at(target)
         if not isinstance(found, Parameter):
@@ -284,7 +289,7 @@ class ModuleTree:
     def get_buffer(self, target: str) -> Tensor:
         """Return the buffer at a dotted path.
 
-        Raises  AttributeError if there is no buffer
+        Raises  AttributeError if there is no buffer at the path
         """
         path, _, name = target.rpartition(".")
         found: Tensor = self.__at(target)
@@ -306,7 +311,9 @@ def _require_none(value: object, place: str) -> None:
 
 
 def _through(hooks: dict[int, Callable[..., Any]], module: Child, name: str, value: Any) -> Any:
-    """Return the value after all registration hooks, which are not called for None."""
+    """Pass a value through all registration hooks, and return the result. None is returned without
+    calling a hook.
+    """
     if hooks and value is not None:
         for hook in tuple(hooks.values()):
             changed = hook(module, name, value)

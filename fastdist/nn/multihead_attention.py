@@ -19,29 +19,31 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """Attention with num_heads heads, each on a part of embed_dim, whose results are concatenated.
+    """Attention with num_heads heads. Each head uses embed_dim / num_heads features of the
+    projected queries, keys and values. The results of the heads are concatenated and projected.
 
     Shape   (n, batch, embed_dim), (m, batch, kdim), (m, batch, vdim) -> (n, batch, embed_dim) and
-            weights (batch, n, m); (batch, n, ...) with batch_first; or all without batch
+            weights (batch, n, m). With batch_first, inputs and output have the batch as first axis.
+            The batch axis is optional
     Source  Vaswani et al. 2017, "Attention Is All You Need"
 
     Args:
-        embed_dim: The length of queries and of the result.
+        embed_dim: The length of each query and each result.
         num_heads: The number of heads, a divisor of embed_dim.
         dropout: The probability with which an attention weight is dropped in training.
         bias: Whether the projections add a bias.
-        add_bias_kv: Whether to append one learned key and value.
+        add_bias_kv: Whether to append a learned key and a learned value.
         add_zero_attn: Whether to append a key and a value of zeros.
-        kdim: The length of keys; embed_dim if None.
-        vdim: The length of values; embed_dim if None.
+        kdim: The length of each key; embed_dim if None.
+        vdim: The length of each value; embed_dim if None.
         batch_first: Whether the batch is the first axis instead of the second.
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
     Raises:
         ValueError: embed_dim or num_heads is not positive.
-        AssertionError: num_heads does not divide embed_dim; in a call, the last axis of an input
-            differs.
+        AssertionError: embed_dim is not divisible by num_heads; or, in a call, the last axis of an
+            input has a wrong length.
 
     Example:
         >>> layer = nn.MultiheadAttention(8, 2, batch_first=True)

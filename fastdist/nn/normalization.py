@@ -17,21 +17,21 @@ from .module import Module
 
 
 class LayerNorm(Module):
-    """Normalizes the last axes to mean 0 and variance 1, then scales and shifts them.
+    """Normalizes over the last axes to mean 0 and variance 1, then scales and shifts each element.
 
     Shape   (..., *normalized_shape) -> the same
     Source  Ba et al. 2016, "Layer Normalization"
 
     Args:
-        normalized_shape: The lengths of the axes to normalize, the last ones of the input.
-        eps: Added to the variance, against division by 0.
+        normalized_shape: The lengths of the input's last axes, over which it is normalized.
+        eps: Added to the variance, to avoid division by 0.
         elementwise_affine: Whether to learn a scale and a shift for each element.
         bias: Whether to learn the shift.
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
     Raises:
-        RuntimeError: In a call, the last axes are not normalized_shape.
+        RuntimeError: In a call, the lengths of the input's last axes are not normalized_shape.
 
     Example:
         >>> nn.LayerNorm(3)(torch.tensor([[1.0, 2.0, 3.0]])).detach()
@@ -84,7 +84,7 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides the last axes by the root of their mean square, then scales them.
+    """Divides by the root of the mean square over the last axes, then scales each element.
 
     Shape   (..., *normalized_shape) -> the same
     Source  Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"
@@ -186,7 +186,8 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides by (k + alpha * mean of squares over `size` neighbouring channels) ** beta.
+    """Divides each element by (k + alpha * m) ** beta, where m is the mean of the squares over
+    `size` neighbouring channels.
 
     Shape   (N, C, ...) -> the same
     Source  Krizhevsky et al. 2012, "ImageNet classification with deep convolutional networks"

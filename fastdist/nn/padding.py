@@ -13,8 +13,8 @@ from .module import Module
 class _PadNd(Module):
     """Base of all padding layers.
 
-    `padding` is one number for all sides, or two per axis (before, after), the last axis first.
-    Negative numbers crop.
+    `padding` is one number for all sides, or two numbers per axis (before, after), starting with
+    the last axis. Negative numbers crop the input.
     """
 
     _axes = 0
@@ -30,7 +30,10 @@ class _PadNd(Module):
         return functional.pad(input, self.padding, self._mode)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Raise for inputs that cannot be padded; functional.pad detects most of them itself."""
+        """Check nothing: functional.pad raises an error for most inputs that cannot be padded.
+
+        The circular padding layers override this method, to check the number of axes.
+        """
 
     def extra_repr(self) -> str:
         """Return the padding."""
@@ -54,19 +57,19 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """Pads the last axis with value."""
+    """Pads the last axis with `value`."""
 
     _axes = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Pads the last two axes with value."""
+    """Pads the last two axes with `value`."""
 
     _axes = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Pads the last three axes with value."""
+    """Pads the last three axes with `value`."""
 
     _axes = 3
 

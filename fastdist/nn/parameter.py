@@ -29,7 +29,7 @@ _OPERATORS = {
 
 
 class UninitializedTensorMixin:
-    """Base of tensors with a dtype and a device, but no shape until materialize() sets one.
+    """Base of tensors with a dtype and a device, but no shape until materialize() sets the shape.
 
     Until then, any method that needs values raises ValueError.
     """
@@ -40,7 +40,7 @@ class UninitializedTensorMixin:
     def materialize(
         self, shape: Sequence[int], device: Any = None, dtype: DType | None = None
     ) -> None:
-        """Turn this into an ordinary, uninitialized tensor of a shape."""
+        """Turn this object into an ordinary tensor of a shape, with uninitialized values."""
         own: Any = self
         now = own.data
         made = empty(shape, device=device or now.device, dtype=dtype or now.dtype)
@@ -88,7 +88,7 @@ for _name in dir(Tensor):
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter without a shape; lazy modules have them until their first call."""
+    """A parameter without a shape, as in a lazy module that has not been called yet."""
 
     cls_to_become = Parameter
 
@@ -109,7 +109,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer without a shape; lazy modules have them until their first call."""
+    """A buffer without a shape, as in a lazy module that has not been called yet."""
 
     __slots__ = ()
     __torch_function__ = disabled_torch_function
@@ -146,7 +146,9 @@ def is_lazy(param: Any) -> bool:
 
 
 def still_lazy(before: Tensor, after: Tensor) -> Tensor:
-    """Return `after`, the moved or converted buffer: an UninitializedBuffer if it has no shape."""
+    """Return `after`, which is `before` moved or converted. If the buffer `before` has no shape,
+    return an UninitializedBuffer with the device and dtype of `after`.
+    """
     if not isinstance(before, UninitializedBuffer):
         return after
     return UninitializedBuffer(False, after.device, after.dtype, before.persistent)

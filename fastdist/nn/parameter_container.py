@@ -34,7 +34,7 @@ def _described(name: object, value: Any, *, by_class: bool) -> str:
 
 
 class ParameterList(Module):
-    """A list that registers parameters. Tensors become Parameters; other values are kept."""
+    """A list that registers parameters. Tensors become Parameters; other values stay unchanged."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict that registers parameters. Tensors become Parameters; other values are kept."""
+    """A dict that registers parameters. Tensors become Parameters; other values stay unchanged."""
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -173,7 +173,10 @@ class ParameterDict(Module):
         return [self[key] for key in self._keys]
 
     def update(self, parameters: Any) -> None:
-        """Add parameters from a mapping or from pairs; a plain dict is sorted by name first."""
+        """Add parameters from a mapping or from pairs of name and value.
+
+        The entries of a plain dict are added in the order of their names.
+        """
         if not isinstance(parameters, Iterable):
             raise TypeError(
                 "ParametersDict.update should be called with an iterable of key/value pairs, but "

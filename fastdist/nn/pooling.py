@@ -59,7 +59,7 @@ class _MaxPool(_Pool):
 class MaxPool1d(_MaxPool):
     """Takes the maximum of each window along the last axis.
 
-    Shape   (n, c, length) -> (n, c, places), or both without n
+    Shape   (n, c, length) -> (n, c, windows); n is optional
     """
 
     _function = "max_pool1d"
@@ -68,13 +68,13 @@ class MaxPool1d(_MaxPool):
 class MaxPool2d(_MaxPool):
     """Takes the maximum of each window over the last two axes.
 
-    Shape   (n, c, height, width) -> (n, c, rows, columns), or both without n
+    Shape   (n, c, height, width) -> (n, c, rows, columns); n is optional
 
     Args:
         kernel_size: The height and width of a window, or one number for both.
-        stride: The step between two windows; kernel_size if None.
-        padding: The number of elements of -inf added on each side of the image.
-        dilation: The distance between two elements of a window.
+        stride: The step between two neighbouring windows; kernel_size if None.
+        padding: The number of elements that are added on each side of the image; each is -inf.
+        dilation: The distance between two neighbouring elements of a window.
         return_indices: Whether to return the indices of the maxima as well.
         ceil_mode: Whether to keep windows that start inside the image but end outside.
 
@@ -93,7 +93,7 @@ class MaxPool2d(_MaxPool):
 class MaxPool3d(_MaxPool):
     """Takes the maximum of each window over the last three axes.
 
-    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns), or both without n
+    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns); n is optional
     """
 
     _function = "max_pool3d"
@@ -153,7 +153,7 @@ class _AvgPool(_Pool):
 class AvgPool1d(_AvgPool):
     """Averages each window along the last axis.
 
-    Shape   (n, c, length) -> (n, c, places), or both without n
+    Shape   (n, c, length) -> (n, c, windows); n is optional
     """
 
     _function = "avg_pool1d"
@@ -219,7 +219,7 @@ class _AvgPoolByDivisor(_AvgPool):
 class AvgPool2d(_AvgPoolByDivisor):
     """Averages each window over the last two axes.
 
-    Shape   (n, c, height, width) -> (n, c, rows, columns), or both without n
+    Shape   (n, c, height, width) -> (n, c, rows, columns); n is optional
     """
 
     _function = "avg_pool2d"
@@ -228,7 +228,7 @@ class AvgPool2d(_AvgPoolByDivisor):
 class AvgPool3d(_AvgPoolByDivisor):
     """Averages each window over the last three axes.
 
-    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns), or both without n
+    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns); n is optional
     """
 
     _function = "avg_pool3d"
@@ -261,7 +261,7 @@ class _LPPool(_Pool):
 class LPPool1d(_LPPool):
     """Computes the p-norm of each window along the last axis.
 
-    Shape   (n, c, length) -> (n, c, places), or both without n
+    Shape   (n, c, length) -> (n, c, windows); n is optional
     """
 
     _function = "lp_pool1d"
@@ -270,7 +270,7 @@ class LPPool1d(_LPPool):
 class LPPool2d(_LPPool):
     """Computes the p-norm of each window over the last two axes.
 
-    Shape   (n, c, height, width) -> (n, c, rows, columns), or both without n
+    Shape   (n, c, height, width) -> (n, c, rows, columns); n is optional
     """
 
     _function = "lp_pool2d"
@@ -279,7 +279,7 @@ class LPPool2d(_LPPool):
 class LPPool3d(_LPPool):
     """Computes the p-norm of each window over the last three axes.
 
-    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns), or both without n
+    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns); n is optional
     """
 
     _function = "lp_pool3d"

@@ -1,8 +1,9 @@
-"""Functions of nn.functional with the signatures that PyTorch has for them in its top level.
+"""Functions of nn.functional with the signatures of PyTorch's top-level functions.
 
-PyTorch's nn.functional calls `torch.batch_norm` and similar functions, whose arguments are in
-another order. Modes and reductions are numbers (0 none, 1 mean, 2 sum), and `cudnn_enabled` is
-ignored. Losses default to no reduction, as in PyTorch's functions but not in its documentation.
+In PyTorch, nn.functional calls top-level functions such as `torch.batch_norm`, whose arguments are
+in another order than in nn.functional. Modes and reductions are numbers (a reduction is 0 for none,
+1 for mean, 2 for sum), and `cudnn_enabled` is ignored. Losses default to no reduction, as in
+PyTorch's functions; PyTorch's documentation says otherwise.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """Return nn.functional.batch_norm."""
+    """Return the result of nn.functional.batch_norm."""
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -71,7 +72,7 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """Return nn.functional.instance_norm."""
+    """Return the result of nn.functional.instance_norm."""
     return F.instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
@@ -86,7 +87,7 @@ def group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """Return nn.functional.group_norm."""
+    """Return the result of nn.functional.group_norm."""
     return F.group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -98,7 +99,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Return nn.functional.embedding; a padding_idx of -1 means no padding."""
+    """Return the result of nn.functional.embedding; a padding_idx of -1 means no padding."""
     padding = None if padding_idx == -1 else padding_idx
     return F.embedding(
         indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
@@ -128,10 +129,11 @@ def embedding_bag(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return nn.functional.embedding_bag's result and three more tensors.
 
-    The three are the bag of each index, the number of counted indices per bag, and the index of
-    each maximum. For sums and means the last tensor is the number of counted indices again.
+    The three tensors are the bag of each index, the number of counted indices per bag (all except
+    padding_idx), and the index of each maximum. For sums and means the third tensor is equal to the
+    second.
 
-    `mode` is 0 (sum), 1 (mean) or 2 (max); reading the indices waits for the device
+    `mode` is 0 (sum), 1 (mean) or 2 (max). The call waits for the device, to read the indices.
     """
     found = F.embedding_bag(
         indices,
@@ -163,14 +165,17 @@ def embedding_bag(
 
 @checked
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """Return nn.functional.adaptive_max_pool1d and the indices of its maxima."""
+    """Return the result of nn.functional.adaptive_max_pool1d, and the indices of the maxima."""
     found: tuple[Tensor, Tensor] = F.adaptive_max_pool1d(input, output_size, return_indices=True)
     return found
 
 
 @checked
 def constant_pad_nd(input: Tensor, pad: Any, value: complex = 0) -> Tensor:
-    """Return nn.functional.pad with a constant; negative integers wrap around in uint8."""
+    """Return the result of nn.functional.pad with a constant value.
+
+    A negative integer as the value of a uint8 tensor wraps around: -1 gives 255.
+    """
     if isinstance(value, int) and -256 < value < 0 and input.dtype is uint8:
         value += 256
     return F.pad(input, pad, "constant", value)
@@ -178,7 +183,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: complex = 0) -> Tensor:
 
 @checked
 def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
-    """Return nn.functional.affine_grid."""
+    """Return the result of nn.functional.affine_grid."""
     return F.affine_grid(theta, size, align_corners)
 
 
@@ -186,7 +191,7 @@ def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tens
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Return nn.functional.grid_sample.
+    """Return the result of nn.functional.grid_sample.
 
     Interpolation modes are 0 (bilinear), 1 (nearest), 2 (bicubic); padding modes are 0 (zeros),
     1 (border), 2 (reflection).
@@ -200,7 +205,7 @@ def grid_sampler(
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Return grid_sampler for a batch of images."""
+    """Return the result of grid_sampler for a batch of images."""
     _require_axes(input, 4)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -209,7 +214,7 @@ def grid_sampler_2d(
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Return grid_sampler for a batch of volumes."""
+    """Return the result of grid_sampler for a batch of volumes."""
     _require_axes(input, 5)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -231,7 +236,7 @@ def _require_probability(p: float) -> None:
 
 @checked
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return nn.functional.dropout."""
+    """Return the result of nn.functional.dropout."""
     _require_probability(p)
     return F.dropout(input, p, train)
 
@@ -245,7 +250,7 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 @checked
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return nn.functional.alpha_dropout."""
+    """Return the result of nn.functional.alpha_dropout."""
     _require_probability(p)
     return F.alpha_dropout(input, p, train)
 
@@ -259,7 +264,7 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 @checked
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return nn.functional.feature_alpha_dropout."""
+    """Return the result of nn.functional.feature_alpha_dropout."""
     _require_probability(p)
     return F.feature_alpha_dropout(input, p, train)
 
@@ -296,7 +301,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: int = 0,
 ) -> Tensor:
-    """Return nn.functional.binary_cross_entropy_with_logits."""
+    """Return the result of nn.functional.binary_cross_entropy_with_logits."""
     return F.binary_cross_entropy_with_logits(
         input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight
     )
@@ -306,7 +311,7 @@ def binary_cross_entropy_with_logits(
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
-    """Return nn.functional.cosine_embedding_loss."""
+    """Return the result of nn.functional.cosine_embedding_loss."""
     return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_reduction(reduction))
 
 
@@ -320,7 +325,7 @@ def ctc_loss(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Return nn.functional.ctc_loss."""
+    """Return the result of nn.functional.ctc_loss."""
     word = _reduction(reduction)
     return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, word, zero_infinity)
 
@@ -329,7 +334,7 @@ def ctc_loss(
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
 ) -> Tensor:
-    """Return nn.functional.hinge_embedding_loss."""
+    """Return the result of nn.functional.hinge_embedding_loss."""
     return F.hinge_embedding_loss(input, target, margin, reduction=_reduction(reduction))
 
 
@@ -337,9 +342,9 @@ def hinge_embedding_loss(
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
-    """Return the KL divergence of exp(input) from target.
+    """Return target * (log(target) - input), or its mean or sum: the Kullback-Leibler divergence.
 
-    Unlike nn.functional.kl_div, it does not warn about reduction="mean".
+    Unlike nn.functional.kl_div, this function does not warn about reduction="mean".
     """
     loss = F.kl_div(input, target, reduction="none", log_target=log_target)
     if _reduction(reduction) == "none":
@@ -351,7 +356,7 @@ def kl_div(
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
-    """Return nn.functional.margin_ranking_loss."""
+    """Return the result of nn.functional.margin_ranking_loss."""
     return F.margin_ranking_loss(input1, input2, target, margin, reduction=_reduction(reduction))
 
 
@@ -359,7 +364,7 @@ def margin_ranking_loss(
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
-    """Return nn.functional.poisson_nll_loss."""
+    """Return the result of nn.functional.poisson_nll_loss."""
     return F.poisson_nll_loss(
         input, target, log_input, full, eps=eps, reduction=_reduction(reduction)
     )
@@ -376,7 +381,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: int = 0,
 ) -> Tensor:
-    """Return nn.functional.triplet_margin_loss."""
+    """Return the result of nn.functional.triplet_margin_loss."""
     return F.triplet_margin_loss(
         anchor, positive, negative, margin, p, eps, swap, reduction=_reduction(reduction)
     )

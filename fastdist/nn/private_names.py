@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that converts an iterable to a tuple, or repeats a number n times."""
+    """Return a function that converts an iterable to a tuple, or a number to n copies of it."""
 
     def parse(value: Any) -> tuple[Any, ...]:
         return tuple(value) if isinstance(value, Iterable) else (value,) * n
@@ -26,7 +26,7 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
-    """Return t reversed, with each element repeated n times, in functional.pad's format."""
+    """Return the elements of t in reverse order, each n times, as a padding for functional.pad."""
     return tuple(value for value in reversed(t) for _ in range(n))
 
 
@@ -46,25 +46,25 @@ def consume_prefix_in_state_dict_if_present(
     """Remove a prefix from the keys of a state dict and of its metadata, in place.
 
     Args:
-        state_dict: The state dict, such as one of a model in DataParallel.
+        state_dict: The state dict, such as that of a model wrapped in DataParallel.
         prefix: The text to remove, such as "module.".
     """
     for key in [key for key in state_dict if key.startswith(prefix)]:
         state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
     metadata = getattr(state_dict, "_metadata", {})
     for key in [key for key in metadata if key]:
-        # The model's entry gets the key "" and so replaces the wrapper's entry.
+        # The wrapped model's metadata gets the key "", and so replaces the wrapper's metadata.
         if key.startswith(prefix) or key == prefix.replace(".", ""):
             metadata[key[len(prefix) :]] = metadata.pop(key)
 
 
 def _addindent(s_: str, numSpaces: int) -> str:
-    """Return a text with all lines but the first indented."""
+    """Return a text with all lines except the first indented by numSpaces spaces."""
     return s_.replace("\n", "\n" + " " * numSpaces)
 
 
 def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
-    """Return the tensor with its entries along dim reordered."""
+    """Return the tensor with its slices along dim in the order that permutation gives."""
     return tensor.index_select(dim, permutation)
 
 
@@ -83,9 +83,9 @@ _FACTORY_NAMES = ("device", "dtype", "memory_format")
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """Return the device, dtype and memory_format among a constructor's keyword arguments.
 
-    These three may also be inside an argument `factory_kwargs`.
+    Each of the three may instead be an entry of a dict that is the argument `factory_kwargs`.
 
-    Raises  TypeError for an argument given twice, or for any other argument
+    Raises  TypeError for an argument that is given in both places, and for any further argument
     """
     if kwargs is None:
         return {}
@@ -148,7 +148,7 @@ def _canonical_mask(
     target_type: Any,
     check_other: bool = True,
 ) -> Tensor | None:
-    """Return a mask of numbers to add to the scores: a bool mask becomes -inf where it is True.
+    """Return a mask as numbers to add to attention scores: True becomes -inf, False becomes 0.
 
     Raises  AssertionError for a mask of integers
     """

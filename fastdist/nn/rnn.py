@@ -24,9 +24,9 @@ _LAYERS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_
 
 
 class RNNBase(Module):
-    """Base of RNN, LSTM and GRU: has the weights by layer and direction, and checks inputs.
+    """Base of RNN, LSTM and GRU: holds the weights of all layers, and checks inputs.
 
-    Note    all weights are initialized uniformly within 1/sqrt(hidden_size)
+    Note    initial weights are drawn uniformly from [-b, b], where b is 1/sqrt(hidden_size)
     """
 
     def __init__(
@@ -287,9 +287,10 @@ _NO_PROJECTION = "proj_size argument is only supported for LSTM, not RNN or GRU"
 class RNN(RNNBase):
     """Computes h' = tanh(W_ih x + b_ih + W_hh h + b_hh) at each step, or relu instead of tanh.
 
-    Shape   (time, batch, input_size), or (batch, time, input_size) with batch_first, or without
-            batch -> the same with hidden_size (2 * hidden_size if bidirectional); h is (layers,
-            batch, hidden_size)
+    Shape   (time, batch, input_size); (batch, time, input_size) with batch_first; or (time,
+            input_size) -> the same shape, but the last axis has hidden_size elements, or 2 *
+            hidden_size if bidirectional; h is (num_layers, batch, hidden_size), or (2 *
+            num_layers, batch, hidden_size) if bidirectional
     """
 
     def __init__(
@@ -322,7 +323,7 @@ class GRU(RNNBase):
 
     Shape   as for RNN
     Source  Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"; the reset
-            gate is applied after the product, as in cuDNN
+            gate is applied after the product with weight_hh, as in cuDNN
     """
 
     def __init__(
@@ -355,7 +356,8 @@ def _require_no_more(name: str, more: dict[str, Any]) -> None:
 class LSTM(RNNBase):
     """Long short-term memory; proj_size adds a projection of the output.
 
-    Shape   as for RNN, but outputs and h have proj_size elements if it is set; hx is (h, c)
+    Shape   as for RNN, but if proj_size is set, outputs and h have proj_size elements instead of
+            hidden_size; hx is (h, c)
     Source  Hochreiter and Schmidhuber 1997; Sak et al. 2014 for projections
 
     Args:
@@ -373,7 +375,7 @@ class LSTM(RNNBase):
     Raises:
         ValueError: hidden_size is not positive, dropout is not a probability, or proj_size is too
             large.
-        RuntimeError: In a call, the last axis of the input is not input_size.
+        RuntimeError: In a call, the last axis of the input does not have input_size elements.
 
     Example:
         >>> layer = nn.LSTM(3, 4, batch_first=True)
@@ -401,7 +403,7 @@ class LSTM(RNNBase):
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """Return the required shape of c."""
+        """Return the required shape of the cell state c."""
         count, batch, _ = self.get_expected_hidden_size(input, batch_sizes)
         return count, batch, self.hidden_size
 

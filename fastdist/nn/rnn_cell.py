@@ -15,7 +15,7 @@ from .module import Module
 
 
 class RNNCellBase(Module):
-    """Base of recurrent cells: weights initialized uniformly within 1/sqrt(hidden_size)."""
+    """Base of recurrent cells; initial weights are uniform in [-b, b], b = 1/sqrt(hidden_size)."""
 
     weight_ih: Parameter
     weight_hh: Parameter
@@ -59,7 +59,7 @@ class RNNCellBase(Module):
             )
 
     def _states(self, input: Tensor, states: Any, count: int) -> tuple[Tensor, list[Tensor]]:
-        """Return input and `count` states, each with a batch axis; states of None become zeros."""
+        """Return input and the states, each with a batch axis; None becomes `count` zero states."""
         batched = input if input.dim() == 2 else input.unsqueeze(0)
         if states is None:
             shape = (batched.shape[0], self.hidden_size)
@@ -80,7 +80,7 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """Computes h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu instead of tanh.
 
-    Shape   (batch, input_size) or (input_size) -> the same with hidden_size
+    Shape   (batch, input_size) -> (batch, hidden_size), or (input_size) -> (hidden_size)
     """
 
     def __init__(
@@ -111,7 +111,8 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """Computes one step of long short-term memory with the states (h, c).
 
-    Shape   (batch, input_size) or (input_size) -> two of the same with hidden_size
+    Shape   (batch, input_size) -> (batch, hidden_size), or (input_size) -> (hidden_size), both for
+            h and for c
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class LSTMCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """Computes one step of a gated recurrent unit.
 
-    Shape   (batch, input_size) or (input_size) -> the same with hidden_size
+    Shape   (batch, input_size) -> (batch, hidden_size), or (input_size) -> (hidden_size)
     """
 
     def __init__(

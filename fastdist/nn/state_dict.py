@@ -33,8 +33,9 @@ class IncompatibleKeys(NamedTuple):
 class StateDict(ModuleTree):
     """The base of Module with state_dict and load_state_dict.
 
-    Note    a class that changes the format of its state increments its `_version`. The versions of
-            all modules are in state_dict()._metadata; _load_from_state_dict gets the saved version
+    Note    a class that changes the format of its state increments its `_version`. A state dict has
+            the versions of all modules in its attribute `_metadata`; `_load_from_state_dict` gets
+            the saved version in `local_metadata`
     """
 
     _version: int = 1
@@ -54,13 +55,13 @@ class StateDict(ModuleTree):
         prefix: str = "",
         keep_vars: bool = False,
     ) -> dict[str, Any]:
-        """Return a dict of path and tensor for all parameters and persistent buffers.
+        """Return a dict from paths to tensors, for all parameters and persistent buffers.
 
         The tensors share memory with the module.
 
-        Note    with keep_vars, the entries are the parameters themselves, otherwise detached
-                tensors. As in older scripts, destination, prefix and keep_vars may be positional
-                arguments
+        Note    with keep_vars, the entries are the module's tensors themselves, otherwise detached
+                tensors. destination, prefix and keep_vars may also be positional arguments, because
+                older scripts pass them so
         """
         if args:
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
@@ -95,7 +96,8 @@ class StateDict(ModuleTree):
         return self.__add_state_hook("pre-save", hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        # As in older versions of PyTorch, the hook's result replaces the state dict.
+        # As in older versions of PyTorch, a result of the hook other than None replaces the state
+        # dict.
         return self.__add_state_hook("post-save-any", hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -110,7 +112,8 @@ class StateDict(ModuleTree):
         """Call hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
         unexpected_keys, error_msgs) before a state dict is loaded into this module.
 
-        The hook may change the state dict (a copy of the caller's) and add to the lists.
+        The hook may change state_dict, which is a copy of the caller's dict, and may append to the
+        three lists.
         """
         return self.__add_state_hook("pre-load", hook)
 
@@ -128,7 +131,7 @@ class StateDict(ModuleTree):
         return self.__add_state_hook("post-load", hook)
 
     def __add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
-        # Created with the first hook, because few modules have any.
+        # The dict is created when the first hook is added, because few modules have hooks.
         hooks = self.__dict__.setdefault("_state_dict_hooks", {}).setdefault(kind, {})
         return RemovableHandle(hooks, hook)
 
@@ -219,7 +222,8 @@ class StateDict(ModuleTree):
     ) -> None:
         """Load this module's entries, without its children's entries.
 
-        A class overrides it to read formats of older versions (local_metadata's "version").
+        A class can override this method to read the formats of its older versions. The saved
+        version is local_metadata["version"].
         """
         lists = (missing_keys, unexpected_keys, error_msgs)
         for hook in self.__state_hooks("pre-load"):
@@ -250,7 +254,7 @@ class StateDict(ModuleTree):
                     unexpected_keys.append(key)
 
     def __load(self, name: str, tensor: Tensor, key: str, given: Any, assign: bool) -> str | None:
-        """Load one entry into its tensor; return an error message, or None."""
+        """Load one entry of a state dict into tensor; return an error message, or None."""
         if not isinstance(given, Tensor):
             return (
                 f'While copying the parameter named "{key}", expected fastdist.Tensor but '
@@ -277,7 +281,7 @@ class StateDict(ModuleTree):
 
 
 def _copy(tensor: Tensor, key: str, given: Tensor) -> str | None:
-    """Copy an entry into its tensor; return an error message, or None."""
+    """Copy one entry of a state dict into tensor; return an error message, or None."""
     if tensor.is_meta and not given.is_meta:
         warn_caller(
             f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "

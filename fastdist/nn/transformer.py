@@ -106,7 +106,7 @@ class _Layer(Module):
         return found
 
     def _round(self, x: Any, i: int, part: Callable[[Any], Any]) -> Any:
-        """Apply block number i with its residual connection, and normalise before or after it."""
+        """Apply block i and its residual connection; normalise the block's input or the sum."""
         norm, thinned = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
         if self.norm_first:
             return x + thinned(part(norm(x)))
@@ -114,9 +114,10 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then two linear layers, each block with a residual connection.
+    """A self-attention block, then a block of two linear layers, each with a residual connection.
 
-    Shape   (n, batch, d_model) -> the same; (batch, n, d_model) with batch_first; or without batch
+    Shape   (n, batch, d_model), or (batch, n, d_model) with batch_first, or (n, d_model) -> the
+            same shape
     Source  Vaswani et al. 2017, "Attention Is All You Need"; Xiong et al. 2020 for norm_first
     """
 
@@ -152,8 +153,8 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's output (memory), then two linear layers.
 
-    Shape   (n, batch, d_model), (m, batch, d_model) -> (n, batch, d_model); batch first with
-            batch_first; or without batch
+    Shape   tgt (n, batch, d_model), memory (m, batch, d_model) -> (n, batch, d_model); with
+            batch_first, the batch axis is the first; all inputs may also lack the batch axis
     """
 
     _attentions = ("self_attn", "multihead_attn")
@@ -229,7 +230,7 @@ class TransformerEncoder(Module):
     ) -> Tensor:
         """Return src after all layers.
 
-        If is_causal is None, the mask is compared with the causal mask.
+        If is_causal is None, it is set by a comparison of mask with the causal mask.
         """
         padding = added_mask(src_key_padding_mask, "src_key_padding_mask", src.dtype, mask, "mask")
         mask = added_mask(mask, "mask", src.dtype)
@@ -263,7 +264,7 @@ class TransformerDecoder(Module):
     ) -> Tensor:
         """Return tgt after all layers.
 
-        If tgt_is_causal is None, tgt_mask is compared with the causal mask.
+        If tgt_is_causal is None, it is set by a comparison of tgt_mask with the causal mask.
         """
         length = _length(tgt, self.layers[0].self_attn.batch_first)
         causal = _is_causal(tgt_mask, tgt_is_causal, length)
@@ -283,10 +284,10 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder that attends to its output.
+    """An encoder, and a decoder that attends to the encoder's output.
 
-    Shape   src (n, batch, d_model), tgt (m, batch, d_model) -> (m, batch, d_model); batch first
-            with batch_first; or without batch
+    Shape   src (n, batch, d_model), tgt (m, batch, d_model) -> (m, batch, d_model); with
+            batch_first, the batch axis is the first; both inputs may also lack the batch axis
     Source  Vaswani et al. 2017, "Attention Is All You Need"
     """
 
@@ -350,9 +351,10 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return the output of the decoder for tgt and the encoder's output for src.
+        """Return the decoder's output for tgt, with the encoder's output for src as its memory.
 
-        Raises  RuntimeError if the batch sizes or d_model do not match
+        Raises  RuntimeError if the batch sizes of src and tgt differ, or if the last axis of either
+                does not have d_model elements
         """
         axis = 0 if self.batch_first else 1
         if src.dim() == 3 and src.shape[axis] != tgt.shape[axis]:

@@ -1,4 +1,4 @@
-"""Truncated normal random numbers, drawn in a bounded number of rounds for any bounds."""
+"""Truncated normal random numbers, by rejection sampling that needs few rounds for any bounds."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ..random_numbers.generator import Generator
 from ..tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
-# A function of a count that returns candidates, and a mask of the accepted ones.
+# A function that takes a count, and returns as many candidates and a mask of the accepted ones.
 Propose = Callable[[int], tuple[Array, Array]]
 
 _REAL = np.dtype(np.float64)
-# If both bounds are farther than this from the mean (in standard deviations, on one side),
-# exponential candidates are accepted more often (at least 44 %) than normal ones.
+# If both bounds are on one side of the mean, more than this many standard deviations away,
+# exponential candidates are accepted more often (at least 44 %) than normal candidates.
 _TAIL_FROM = 0.5
-# For bounds closer together than this, uniform candidates are accepted more often (at least 45 %).
+# If the bounds are less than this many standard deviations apart, uniform candidates are accepted
+# more often (at least 45 %) than normal candidates.
 _NARROW_BELOW = 1.5
 
 
 def draw_truncated(
     generator: Generator, like: Tensor, mean: float, std: float, a: float, b: float
 ) -> Array:
-    """Return float64 numbers in the shape of `like`, from a normal distribution truncated to [a,
-    b].
+    """Return numbers of a normal distribution truncated to [a, b], in the shape of `like`.
 
-    The numbers stay in [a, b] when they are rounded to the dtype of `like`.
+    The numbers are float64. They stay in [a, b] when they are rounded to the dtype of `like`.
 
     Source  Robert 1995, "Simulation of truncated normal variables"
     """
@@ -55,9 +55,9 @@ def _proposal(generator: Generator, mean: float, std: float, a: float, b: float)
 def _in_a_tail(
     generator: Generator, std: float, a: float, b: float, low: float, high: float
 ) -> Propose:
-    """Propose exponentially distributed distances from the bound that is nearer to the mean."""
+    """Return a function that draws exponential distances from the bound nearer to the mean."""
     nearest, sign, rate = (a, 1.0, low) if low > 0 else (b, -1.0, -high)
-    # The probability that an exponential number is within the upper bound.
+    # The probability that an exponential number is at most the distance between the bounds.
     inside = -math.expm1(-rate * (high - low)) if high > low else 0.0
 
     def propose(count: int) -> tuple[Array, Array]:
@@ -71,7 +71,7 @@ def _in_a_tail(
 def _between_close_bounds(
     generator: Generator, a: float, b: float, low: float, high: float
 ) -> Propose:
-    """Propose numbers uniformly distributed between the bounds."""
+    """Return a function that draws uniform numbers between the bounds."""
     peak = max(low, min(high, 0.0))
 
     def propose(count: int) -> tuple[Array, Array]:
@@ -94,7 +94,7 @@ def _in_turns(count: int, propose: Propose) -> Array:
 
 
 def _representable(like: Tensor, a: float, b: float) -> tuple[float, float]:
-    """Return the extreme values of `like`'s dtype in [a, b]; a and b if there are none."""
+    """Return the least and greatest value of `like`'s dtype in [a, b]; a and b if it has none."""
     dtype = like.dtype
     if not dtype.is_floating_point:
         return a, b

@@ -32,7 +32,7 @@ class Upsample(Module):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return images resized to size, or by scale_factor."""
+        """Return images resized to the size `size`, or by the factor `scale_factor`."""
         return functional.interpolate(
             input,
             self.size,
@@ -50,28 +50,28 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Resizes images to the nearest elements."""
+    """Resizes images by nearest-neighbour interpolation."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Resizes images bilinearly, with aligned corners."""
+    """Resizes images by bilinear interpolation with align_corners=True."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
 class PixelShuffle(Module):
-    """Rearranges groups of r**2 channels to r x r blocks of pixels."""
+    """Rearranges groups of r**2 channels into r x r blocks of pixels (r is upscale_factor)."""
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the image, r times as high and wide, with r**2 times fewer channels."""
+        """Return the image at r times its height and width, with 1/r**2 of its channels."""
         return functional.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -80,7 +80,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Rearranges r x r blocks of pixels to groups of r**2 channels."""
+    """Rearranges r x r blocks of pixels into groups of r**2 channels (r is downscale_factor)."""
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""PyTorch's ONNX exporter, which is not supported: options are constants, and export raises."""
+"""Names of PyTorch's ONNX exporter, which is not supported: `export` always raises."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def is_onnxrt_backend_supported() -> bool:
 def register_custom_op_symbolic(
     symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
 ) -> None:
-    """Do nothing: packages register operators on import, but `export` always raises."""
+    """Do nothing: packages call this function on import, but `export` always raises."""
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:

@@ -1,4 +1,4 @@
-"""Operators that PyTorch's exporter writes in a special way."""
+"""Operators of PyTorch that handle shapes as tensors, for its ONNX exporter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shape_as_tensor(x: Any) -> Any:
 
 
 def reshape_from_tensor_shape(x: Any, shape: Any) -> Any:
-    """Return a tensor reshaped to the sizes in another tensor."""
+    """Return x reshaped to the sizes that the tensor `shape` holds."""
     return x.reshape(tuple(shape.tolist()))
 
 

@@ -1,4 +1,4 @@
-"""Results in channels_last memory for channels_last inputs, as from PyTorch's image ops."""
+"""Conversion of results to channels_last if inputs are in channels_last, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _FORMATS = {4: channels_last, 5: channels_last_3d}
 
 
 def channels_last_order(layout: Layout) -> tuple[int, ...] | None:
-    """Return the axes of channels_last, slowest first, if memory has that order, with or without
-    gaps. Return None for C order and any other order.
+    """Return the axes of channels_last, slowest first, if the tensor's memory has that order.
+
+    Memory may have gaps. Return None for C order and any other order.
     """
     known = _FORMATS.get(len(layout.shape))
     if layout.contiguous or known is None or not layout.numel:
         return None
     order = known.axes
     assert order is not None
-    # In channels_last the stride of the channels is the smallest, so strides must grow in this
-    # order.
+    # From the fastest axis (the channels) to the slowest, each stride must be at least the extent
+    # of the axis before in memory.
     step = 0
     for axis in reversed(order):
         if layout.strides[axis] < step or not layout.strides[axis]:
@@ -34,10 +35,9 @@ def channels_last_order(layout: Layout) -> tuple[int, ...] | None:
 
 
 def in_format_of(input: Tensor, result: Tensor) -> Any:
-    """Convert a new result, or each result of a tuple, to channels_last if input is in
-    channels_last; return it.
+    """Return a new result, or a tuple of results, in channels_last if input is in channels_last.
 
-    Kernels write C order; the conversion takes one pass over the result. Callers check
+    Kernels write C order; the conversion copies the result once. Callers check
     `input._layout.contiguous` first, so that most inputs do not need this call.
     """
     order = channels_last_order(input._layout)
@@ -57,7 +57,7 @@ def copied_in_format(input: Tensor, result: Tensor) -> Tensor:
 
 
 def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
-    """Convert the memory of a new result to an order of axes; its Node does not change."""
+    """Convert the memory of a new result to an order of axes; the result keeps its Node."""
     layout = result._layout
     is_view = result._extra is not None and result._extra.base is not None
     if is_view or len(layout.shape) != len(order) or layout.has_memory_order(tuple(order)):
@@ -71,8 +71,9 @@ def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
 
 
 def common_order(layouts: Sequence[Layout]) -> tuple[int, ...] | None:
-    """Return the axes of channels_last, slowest first, if all tensors have that order;
-    else None.
+    """Return the axes of channels_last, slowest first, if all layouts have that order.
+
+    Otherwise, return None.
     """
     orders = {channels_last_order(one) for one in layouts}
     return orders.pop() if len(orders) == 1 else None

@@ -1,4 +1,4 @@
-"""Ops on complex numbers whose kernels support only real numbers, composed of other ops."""
+"""Ops whose kernels support only real numbers: for complex numbers, they are composites."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _silu(input: Tensor) -> Any:
 
 
 def _logaddexp(input: Any, other: Any) -> Any:
-    # The subtrahend is the value with the largest real part, so that exp cannot overflow.
+    # The value with the larger real part is subtracted, so that exp cannot overflow.
     is_first = real_part(input) >= real_part(other)
     high, low = input.where(is_first, other), other.where(is_first, input)
     return high + (low - high).exp().log1p()
@@ -55,7 +55,7 @@ def _lerp(input: Tensor, end: Tensor, weight: Tensor) -> Any:
 
 
 def _logsumexp(input: Tensor, dim: Dims, keepdim: bool) -> Any:
-    # The value with the largest real part is subtracted first, unless a part of it is infinite.
+    # The largest real part is subtracted if it is finite, so that exp cannot overflow.
     right = real_part(input.detach())
     most = right.amax(dim, True) if input._layout.numel else right.sum(dim, True)
     most = most.masked_fill(~most.isfinite(), 0.0)
@@ -69,8 +69,8 @@ def _logcumsumexp(input: Tensor, dim: int) -> Any:
     if not input._layout.shape:
         return input * 1
     # s[k] = sum(exp(input[:k + 1] - top[k])) is computed by a recurrence: s[k] is a multiple of
-    # s[k - 1] plus a term. The whole value with the largest real part is subtracted, so that angles
-    # are relative to it.
+    # s[k - 1] plus a term. top[k] is the complex value with the largest real part in input[:k + 1];
+    # its imaginary part is subtracted too, so that angles are relative to it.
     right = real_part(input.detach()).masked_fill(input.isnan(), math.nan)
     most, place = cummax_along(right, dim)
     found = input.gather(dim, place)
@@ -91,8 +91,8 @@ silu.complex_decomposition = _silu
 logaddexp.complex_decomposition = _logaddexp
 lerp.complex_decomposition = _lerp
 
-# Linear kernels are applied to each part. Products of two tensors include convolutions, which are
-# sums of products.
+# Kernels that are linear in one tensor are applied to its real and imaginary parts. Kernels that
+# are linear in each of two tensors, such as convolutions, are applied to pairs of parts.
 
 
 def _by_parts(op: Any) -> None:
@@ -104,7 +104,7 @@ def _by_parts(op: Any) -> None:
 
 
 def _parts(input: Tensor) -> tuple[Any, Any]:
-    """Return the two parts of complex numbers; real numbers have the imaginary part 0."""
+    """Return the real and imaginary parts of numbers; real numbers have the imaginary part 0."""
     if not input._layout.dtype.is_complex:
         return input, zeros_like(input)
     return real_part(input).contiguous(), imaginary_part(input).contiguous()

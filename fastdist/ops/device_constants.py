@@ -16,11 +16,11 @@ from ..tensor.tensor import Tensor, from_array
 Array = np.ndarray[Any, Any]
 
 # Note [Tables on a device]
-# The indices and weights that a result is computed with depend on shapes alone. They are computed
-# once on the CPU, and each device caches its copy, so that a training step copies tables only the
-# first time. Each stream has its own copy: later work of that stream may read it without waiting,
-# and the memory is freed in stream order. A captured graph gets separate tables. It would fill
-# shared tables only when it is replayed, and might read them after they were freed.
+# Some ops use tables of indices and weights that depend on shapes alone. Such tables are computed
+# on the CPU, and their copies on a device are cached, so that only the first training step copies
+# tables. Each stream has its own copies: later work of that stream may read them without waiting,
+# and the memory is freed in stream order. A captured graph gets separate tables, because a graph
+# would fill shared tables only when it is replayed, and might read them after they were freed.
 _MOST: Final = 64
 # Held while a table is added and an old one is removed.
 _tables_lock: Final = threading.Lock()
@@ -52,5 +52,6 @@ def on_device(
 
 @functools.lru_cache(maxsize=256)
 def _on_cpu(make: Callable[..., tuple[Array, ...]], given: tuple[Any, ...]) -> list[Tensor]:
-    # Cached as tensors: making two tensors takes 5 us (Zen 3), as long as using small ones.
+    # The cache holds tensors, because making two tensors takes 5 us (Zen 3), which is as long as a
+    # computation with small tables takes.
     return [from_array(one) for one in make(*given)]

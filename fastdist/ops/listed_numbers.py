@@ -45,7 +45,7 @@ def array_of_lists(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[A
         try:
             return np.array(data, np.uint64), False
         except OverflowError:
-            pass  # negative numbers wrap around, too large ones raise below
+            pass  # negative numbers wrap around later, and too large numbers raise an error below
     try:
         array = np.array(data)
     except MemoryError as error:
@@ -61,8 +61,8 @@ def array_of_lists(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[A
 
 
 def dtype_among(data: Any) -> DType | None:
-    """Return the dtype to which the numbers of data promote; None if there are no numbers. Python's
-    integers count as int64, and its floats have the default dtype.
+    """Return the dtype to which the numbers of data promote, or None if there are no numbers.
+    Python integers count as int64, and Python floats have the default dtype.
 
     Raises  DTypeError for a NumPy number whose dtype fastdist does not have
     """
@@ -87,7 +87,7 @@ def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
 
 def _gather_types(data: Any, found: set[type], depth: int, known: dict[int, Any]) -> None:
     """Add the types of the items of nested lists to `found`. `known` caches, by id, the inner
-    lists that were visited, because lists may share them.
+    lists that were visited, because several lists may contain the same inner list.
 
     Raises  ValueError for lists nested too deep, such as a list that contains itself, and for
             subclasses of list and tuple whose iterator disagrees with their length

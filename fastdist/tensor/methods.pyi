@@ -131,7 +131,7 @@ class TensorMethods:
     def _indices(self) -> Any:
         """Return the indices of a sparse tensor, coalesced or not."""
     def _is_view(self) -> builtins.bool:
-        """Whether this tensor is a view of another."""
+        """Whether this tensor is a view of another tensor."""
     def _make_wrapper_subclass(self, **kwargs: Any) -> Any:
         """Raise NotImplementedError: a tensor without memory that passes calls on is not supported: write __torch_function__ on a subclass that holds the tensor."""
     def _nnz(self) -> Any:
@@ -554,7 +554,7 @@ class TensorMethods:
             tensor([1, 2, 0])
         """
     def argwhere(self) -> Tensor:
-        """Return the indices of nonzero elements, one row for each."""
+        """Return the indices of nonzero elements, one row for each element."""
     def as_strided(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """Return a view of input's memory with this size and stride. storage_offset counts elements
         from the beginning of the memory; None means input's own offset.
@@ -562,7 +562,7 @@ class TensorMethods:
     def as_strided_(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """In-place version of as_strided: lets this tensor be that view, and returns it."""
     def as_strided_scatter(self, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
-        """Return a copy of input with src written to its as_strided view."""
+        """Return a copy of input with src written to the view that as_strided makes of the copy."""
     def as_subclass(self, cls: Any) -> Any:
         """Return this tensor as an instance of cls, with the same memory and position in the graph.
 
@@ -613,8 +613,8 @@ class TensorMethods:
         """Add this tensor's gradients to the `.grad` of the graph's leaves, or only of `inputs`.
 
         Thread  runs in the calling thread; passes of other threads through the same leaves may overlap
-        Raises  RuntimeError if it does not require grad, or if it has several elements and no gradient
-                is given
+        Raises  RuntimeError if this tensor does not require grad, or if it has several elements and no
+                gradient is given
 
         Args:
             gradient: The gradient with respect to this tensor, of its shape; 1 if None, which only a
@@ -622,8 +622,8 @@ class TensorMethods:
             retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
                 None.
             create_graph: Whether to record the pass, for second derivatives.
-            inputs: The tensors or graph edges whose `.grad` to add to: one, several, or a dict; all
-                leaves if None.
+            inputs: The tensors or graph edges whose `.grad` receives gradients: one, several, or a
+                dict; all leaves if None.
 
         Example:
             >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -651,7 +651,7 @@ class TensorMethods:
             tensor([0., 1.])
         """
     def bernoulli_(self, p: Scalar | None = 0.5, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with 1 with probability p, else 0."""
+        """Set each element of this tensor to 1 with probability p, else to 0."""
     def bfloat16(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in bfloat16; itself if its dtype and layout are these already.
 
@@ -663,12 +663,12 @@ class TensorMethods:
             fastdist.bfloat16
         """
     def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
-        """Return how often each integer occurs, or the sums of weights. On a GPU this waits for the
-        largest integer.
+        """Return how often each integer occurs or, with weights, the sum of weights of each integer. On
+        a GPU, this waits for the largest integer, which determines the length of the result.
 
-        Dtype   int64; with weights float32 if they are float32, else float64
+        Dtype   int64; with weights, float32 if the weights are float32, else float64
         Raises  NotImplementedError for complex weights, which would lose their imaginary part;
-                RuntimeError if input is not one axis of integers that are not negative
+                RuntimeError if input is not a vector of non-negative integers
 
         Args:
             input: A vector of non-negative integers.
@@ -817,7 +817,7 @@ class TensorMethods:
             fastdist.int8
         """
     def cholesky(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the Cholesky factor; replaced by linalg.cholesky."""
+        """Return the Cholesky factor; an older form of linalg.cholesky."""
     def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse of the matrix whose Cholesky factor is input.
 
@@ -907,14 +907,14 @@ class TensorMethods:
     def clip_(self, min: Any = None, max: Any = None) -> Tensor:
         """In-place version of clamp: writes the result into this tensor and returns it."""
     def clone(self, *, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Return a copy of input with the same order of axes in memory. Gradients pass through it.
+        """Return a copy of input with the same order of axes in memory. Gradients pass to input.
 
         Args:
             input: The tensor.
             memory_format: The order of the elements in memory; None means input's order.
 
         Returns:
-            A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+            A new tensor. Its gradient is passed on to input. For a leaf, call `detach().clone()`.
 
         Raises:
             RuntimeError: memory_format is channels_last, and input does not have four axes.
@@ -964,7 +964,7 @@ class TensorMethods:
     def contiguous(self, memory_format: MemoryFormat = ...) -> Tensor:
         """Return the tensor with its elements in C order, or in the order of memory_format.
 
-        Return the same tensor if they are in that order already, otherwise a copy.
+        Return the tensor itself if its elements are in that order already, otherwise a copy.
 
         Args:
             input: The tensor.
@@ -978,9 +978,9 @@ class TensorMethods:
             (2, 1)
         """
     def copy_(self, src: Any, non_blocking: builtins.bool = False) -> Tensor:
-        """Write src, broadcast and cast, into this tensor and return it.
+        """Write `src`, broadcast and cast, into this tensor, and return this tensor.
 
-        Raises  RuntimeError if src does not broadcast to this shape, or a gradient would be lost
+        Raises  RuntimeError if src does not broadcast to this shape, or if a gradient would be lost
         """
     def copysign(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input with the sign of other; this includes the signs of zeros and NaNs."""
@@ -1040,8 +1040,8 @@ class TensorMethods:
             memory_format: The order of the elements in memory.
 
         Returns:
-            The tensor itself if it is in main memory in that order, else a copy. Gradients pass
-            through.
+            The tensor itself if it is in main memory in that order, otherwise a copy. Gradients pass
+            through the copy.
 
         Example:
             >>> torch.ones(2).cpu().device
@@ -1052,8 +1052,8 @@ class TensorMethods:
         of length 3.
         """
     def cuda(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
-        """Return the tensor on a GPU. Return the tensor itself if it is already there, in that memory
-        order.
+        """Return a copy of the tensor on a GPU. If the tensor is already on that GPU in the order of
+        memory_format, return the tensor itself.
 
         Args:
             input: The tensor.
@@ -1113,7 +1113,7 @@ class TensorMethods:
     def det(self) -> Tensor:
         """Return the determinant; an alias of linalg.det."""
     def detach(self) -> Tensor:
-        """Return the same memory outside of any graph, and without tangents.
+        """Return a view of the tensor that is outside of any graph and has no tangents.
 
         Args:
             input: The tensor.
@@ -1164,11 +1164,11 @@ class TensorMethods:
                     [0, 2]])
         """
     def diagflat(self, offset: builtins.int = 0) -> Tensor:
-        """Return a matrix with input's elements on a diagonal."""
+        """Return a matrix with input's elements on the diagonal with the index `offset`."""
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-        """Return a view of the diagonal with respect to dim1 and dim2, as the last axis."""
+        """Return a view whose last axis is the diagonal of the axes dim1 and dim2."""
     def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-        """Return a copy of input with src written to the diagonal of dim1 and dim2."""
+        """Return a copy of input with src written to the diagonal of the axes dim1 and dim2."""
     def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return the n-th differences of neighbours along dim, after joining prepend and append to
         input.
@@ -1196,8 +1196,8 @@ class TensorMethods:
     def dim_order(self, *, ambiguity_check: builtins.bool = False) -> tuple[builtins.int, ...]:
         """Return the axes in order of decreasing stride.
 
-        Raises  RuntimeError, with ambiguity_check, if axes of length 1 or equal strides make the order
-                ambiguous
+        Raises  RuntimeError if `ambiguity_check` is true, and axes of length 1 or equal strides make
+                the order ambiguous
         """
     def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
         """Return the norm of input - other."""
@@ -1415,16 +1415,16 @@ class TensorMethods:
     def expm1_(self) -> Tensor:
         """Return exp(input) - 1, precise near 0."""
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with exponential numbers of rate lambd, without 0 and infinity."""
+        """Fill this tensor with exponential numbers of rate lambd; none is 0 or infinite."""
     def fill_(self, value: Any) -> Tensor:
-        """Write value, a number or a 0-d tensor, into every element.
+        """Write `value`, a number or a 0-d tensor, into every element.
 
-        Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
+        Raises  RuntimeError if value is a tensor with axes, or a number that the dtype cannot hold
         """
     def fill_diagonal_(self, fill_value: Scalar, wrap: builtins.bool = False) -> Tensor:
-        """Set the elements whose indices are all equal to fill_value.
+        """Set the elements of the diagonal, whose indices are all equal, to `fill_value`.
 
-        With wrap, in a tall matrix the diagonal starts again after each width + 1 rows.
+        If `wrap` is true, the diagonal of a tall matrix starts again after every width + 1 rows.
 
         Raises  RuntimeError for a 1-d tensor, or for more than two axes of unequal lengths
         """
@@ -1547,14 +1547,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis to which the indices apply.
-            index: Indices along dim, int64 or int32. No axis but dim may be longer than in input.
+            index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape of index and the dtype of input.
 
         Raises:
-            RuntimeError: An index is out of range, or index has another dtype or number of axes.
+            RuntimeError: An index is out of range, or index has a wrong dtype or number of axes.
             IndexError: dim is out of range.
 
         Example:
@@ -1572,12 +1572,12 @@ class TensorMethods:
     def ge_(self, other: Operand) -> Tensor:
         """Return whether input >= other."""
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with the number of trials (1, 2, ...) until the first success, which has
-        probability p.
+        """Fill this tensor with numbers of trials (1, 2, ...) until the first success, if each trial
+        succeeds with probability p.
         """
     def geqrf(self, *, out: Any = None) -> return_types.geqrf:
-        """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
-        reflections, as householder_product accepts them.
+        """Return (a, tau), the arguments of householder_product. a holds R and, below R's diagonal, the
+        Householder vectors; tau holds the scales of the reflections.
 
         Note    this function has no derivatives, as in PyTorch
         """
@@ -1590,7 +1590,7 @@ class TensorMethods:
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A matrix of shape (n, m).
+            A matrix of shape (n, m), for vectors of n and m elements.
 
         Raises:
             RuntimeError: An argument does not have one axis.
@@ -1687,10 +1687,11 @@ class TensorMethods:
     def index_put(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Return a copy of input with values written, or added, at indices."""
     def index_put_(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """Write values into input[indices], or add them there; return input."""
+        """Write values into input[indices] or, if accumulate is true, add them; return input."""
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source combined at the indices `index` along dim. They are
-        reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
+        """Return input with the slices of source combined at the indices `index` along dim. Slices with
+        the same index are reduced by prod, mean, amax or amin. The old values of input are reduced with
+        them, unless include_self is False.
         """
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of index_reduce: writes the result into this tensor and returns it."""
@@ -1873,12 +1874,12 @@ class TensorMethods:
     def isreal(self) -> Tensor:
         """Return True where the imaginary part is 0, which includes all real numbers."""
     def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-        """Return the signal with these transforms: the input of stft with the same arguments. If no
-        signal has these transforms, return the least-squares approximation.
+        """Return the signal for which stft, with the same arguments, returns input. If there is no such
+        signal, return the least-squares approximation.
 
         `length` truncates the signal, or pads it with zeros
         Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
-        Raises  RuntimeError if no window covers a sample, or only windows that are 0 there
+        Raises  RuntimeError if a sample is under no window, or only under windows that are 0 there
         """
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the Kronecker product: each element of input times all of other."""
@@ -2082,7 +2083,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931,   -inf])
         """
     def log_normal_(self, mean: builtins.float = 1, std: builtins.float = 2, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with numbers whose logarithms are normal, with this mean and std."""
+        """Fill this tensor with exp(x), where x are normal numbers with the given mean and std."""
     def log_softmax(self, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return log(softmax(input)) along dim, without overflow.
 
@@ -2109,8 +2110,8 @@ class TensorMethods:
     def logcumsumexp(self, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """Return log(cumsum(exp(input))) along dim, without overflow."""
     def logdet(self) -> Tensor:
-        """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
-        matrices, return the logarithm whose imaginary part is in (-pi, pi].
+        """Return the logarithm of the determinant: -inf if the determinant is 0, NaN if the determinant
+        is negative. For complex matrices, the imaginary part of the logarithm is in (-pi, pi].
         """
     def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether both elements are not 0.
@@ -2234,14 +2235,14 @@ class TensorMethods:
     def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
         """Replace each element e by callable(e, x's element, y's element); this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
-                not on the CPU, or if callable does not return a number
+        Raises  RuntimeError for a tensor that requires grad; TypeError if a tensor has another dtype or
+                is not on the CPU, or if callable does not return a number
         """
     def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Replace each element x by callable(x, y), with y of `other` at the same index; this is slow.
+        """Replace x by callable(x, y), for all elements x of this tensor and y of `other`; it is slow.
 
-        Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
-                not on the CPU, or if callable does not return a number
+        Raises  RuntimeError for a tensor that requires grad; TypeError if a tensor has another dtype or
+                is not on the CPU, or if callable does not return a number
         """
     def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input with elements replaced by value where mask is true.
@@ -2284,8 +2285,8 @@ class TensorMethods:
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """In-place version of masked_scatter: writes the result into this tensor and returns it."""
     def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the elements of input where mask is true, as a vector. On a GPU this waits for their
-        number.
+        """Return the elements of input where mask is true, as a vector. On a GPU, this waits for the
+        number of these elements.
 
         Args:
             input: The tensor.
@@ -2606,8 +2607,8 @@ class TensorMethods:
         their positions.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
-        """Return the tensor that load_state_dict stores instead of this one. It has the values of
-        `other` in this memory; or with assign, it is `other` itself, detached.
+        """Return the tensor that load_state_dict stores instead of this tensor: this tensor's memory
+        with the values of `other`; or, if `assign` is true, `other` itself, detached.
         """
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Return a view with the axes `source` moved to the positions `destination`.
@@ -2688,12 +2689,12 @@ class TensorMethods:
             tensor([3., 6.])
         """
     def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-        """Return indices into each row of input, drawn with probabilities proportional to its values.
+        """Return indices into each row of input, with probabilities proportional to the row's values.
 
         Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
         Raises  RuntimeError for weights that are negative, not finite or all 0, and for more draws
-                without replacement than a row has elements; weights on a device are not checked,
-                because that would wait for the device
+                without replacement than a row has elements; weights on other devices than the CPU are
+                not checked, because a check would wait for the device
 
         Args:
             input: The weights, one row or several rows; they must not be negative.
@@ -2900,9 +2901,9 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def new(self, *args: Any, device: DeviceLike = ...) -> Tensor:
-        """Create a tensor in this tensor's dtype and on its device, as the old constructors do. The
-        arguments are sizes for uninitialized memory, or data to copy. For a Tensor, another handle to
-        it is returned.
+        """Create a tensor in this tensor's dtype and on its device, as the legacy constructors do. The
+        arguments are sizes for uninitialized memory, or data to copy. If the argument is a Tensor,
+        return a new Tensor with the same memory.
 
         Raises  TypeError for a Tensor of another dtype or device
 
@@ -2915,10 +2916,10 @@ class TensorMethods:
             tensor([1., 2.])
         """
     def new_empty(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return uninitialized memory of `size`, by default in this tensor's dtype and on its device.
+        """Return an uninitialized tensor, by default in this tensor's dtype and on its device.
 
-        Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
-                negative
+        Raises  TypeError if a length is not an integer, or if no length is given; RuntimeError if a
+                length is negative
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
@@ -2931,8 +2932,8 @@ class TensorMethods:
             fastdist.int8
         """
     def new_empty_strided(self, size: Sizes, stride: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return uninitialized memory of size and strides, by default in this tensor's dtype and on its
-        device.
+        """Return an uninitialized tensor with these lengths and strides, by default in this tensor's
+        dtype and on its device.
         """
     def new_full(self, size: Sizes, fill_value: Scalar, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
         """Return a tensor filled with fill_value, by default in this tensor's dtype and on its device.
@@ -2941,7 +2942,7 @@ class TensorMethods:
                 RuntimeError if a length is negative
 
         Args:
-            size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
+            size: The lengths of the axes, as a tuple.
             fill_value: The number.
             dtype: The dtype; this tensor's if None.
             device: The device of the result; this tensor's if None.
@@ -2952,10 +2953,10 @@ class TensorMethods:
             tensor([7., 7.])
         """
     def new_ones(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return ones of `size`, by default in this tensor's dtype and on its device.
+        """Return a tensor of ones, by default in this tensor's dtype and on its device.
 
-        Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
-                negative
+        Raises  TypeError if a length is not an integer, or if no length is given; RuntimeError if a
+                length is negative
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
@@ -2970,10 +2971,10 @@ class TensorMethods:
     def new_tensor(self, data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
         """Return a copy of data, by default in this tensor's dtype and on its device."""
     def new_zeros(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return zeros of `size`, by default in this tensor's dtype and on its device.
+        """Return a tensor of zeros, by default in this tensor's dtype and on its device.
 
-        Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
-                negative
+        Raises  TypeError if a length is not an integer, or if no length is given; RuntimeError if a
+                length is negative
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
@@ -2995,7 +2996,7 @@ class TensorMethods:
         """
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
-        """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+        """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 
         Raises  TypeError if input is not a tensor
 
@@ -3014,7 +3015,7 @@ class TensorMethods:
         """
     @overload
     def nonzero(self, *, as_tuple: Literal[True], out: Any = None) -> tuple[Tensor, ...]:
-        """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+        """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 
         Raises  TypeError if input is not a tensor
 
@@ -3033,7 +3034,7 @@ class TensorMethods:
         """
     @overload
     def nonzero(self, *, as_tuple: builtins.bool = False, out: Any = None) -> Any:
-        """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+        """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 
         Raises  TypeError if input is not a tensor
 
@@ -3051,7 +3052,7 @@ class TensorMethods:
                     [1, 0]])
         """
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
-        """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
+        """Return `size` rows: the indices of the first nonzero elements, then rows of fill_value."""
     def norm(self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
         """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
         singular values of a matrix.
@@ -3071,7 +3072,7 @@ class TensorMethods:
             tensor(5.)
         """
     def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with normal numbers of this mean and this standard deviation."""
+        """Fill this tensor with normal numbers of mean `mean` and standard deviation `std`."""
     def not_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether elements differ; NaN differs from everything, including NaN.
 
@@ -3106,7 +3107,7 @@ class TensorMethods:
         """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
         Raises  RuntimeError for a tensor that requires grad while gradients are enabled, and TypeError
-                for one on another device, unless force is set; TypeError for bfloat16
+                for a tensor on another device, unless force is true; TypeError for bfloat16
 
         Args:
             force: Whether to detach, copy to the CPU, and resolve conjugate and negative views first.
@@ -3118,12 +3119,12 @@ class TensorMethods:
             tensor([5., 0.])
         """
     def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the first columns of a product of reflections; an alias of
+        """Return the first n columns of a product of reflections; an alias of
         linalg.householder_product.
         """
     def ormqr(self, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
-        reflections; see linalg.householder_product.
+        """Return Q @ input3, or input3 @ Q if `left` is false. If `transpose` is true, Q.H replaces Q.
+        Q has all m columns of the product of the reflections; see linalg.householder_product.
 
         Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
         """
@@ -3136,7 +3137,7 @@ class TensorMethods:
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A matrix of shape (n, m).
+            A matrix of shape (n, m), for vectors of n and m elements.
 
         Raises:
             RuntimeError: An argument does not have one axis.
@@ -3163,8 +3164,8 @@ class TensorMethods:
             fastdist.Size([4, 2, 3])
         """
     def pin_memory(self, device: DeviceLike = ...) -> Tensor:
-        """Return the tensor in pinned memory, for asynchronous copies to a GPU; a pinned tensor is
-        returned unchanged.
+        """Return a copy of the tensor in pinned memory, for asynchronous copies to a GPU. A tensor that
+        is already pinned is returned unchanged.
 
         Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
         """
@@ -3315,12 +3316,12 @@ class TensorMethods:
             tensor([0.5000, 0.2500])
         """
     def record_stream(self, stream: Any) -> None:
-        """Keep this tensor's memory from reuse until the stream's currently queued work is done. On the
-        CPU it does nothing.
+        """Do not reuse this tensor's memory until the stream's currently queued work is done. On the
+        CPU this has no effect.
         """
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
-        """Call hook(grad) each time this tensor's gradient is computed; if the hook returns a Tensor,
-        that replaces the gradient.
+        """Call hook(grad) each time this tensor's gradient is computed. If the hook returns a Tensor,
+        this Tensor replaces the gradient.
 
         Raises  RuntimeError for a tensor that does not require grad
 
@@ -3328,7 +3329,7 @@ class TensorMethods:
             hook: A function of the gradient.
 
         Returns:
-            A handle; its `remove()` takes the hook away.
+            A handle, whose `remove()` removes the hook.
 
         Example:
             >>> x = torch.ones(2, requires_grad=True)
@@ -3340,7 +3341,7 @@ class TensorMethods:
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
         """Call hook(tensor) each time after a gradient was added to this leaf's `.grad`.
 
-        Raises  RuntimeError for a tensor that is not a leaf that requires grad
+        Raises  RuntimeError unless the tensor is a leaf and requires grad
         """
     def relu(self, *, out: Tensor | None = None) -> Tensor:
         """Return the larger of 0 and each element; the gradient at 0 is 0.
@@ -3424,8 +3425,8 @@ class TensorMethods:
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
         """Turn gradients of this leaf on or off; return the tensor.
 
-        Raises  RuntimeError for a tensor that an op made, or one whose dtype is not floating
-                TypeError for a value that is not a bool
+        Raises  RuntimeError to turn gradients off for a tensor that an op made, or on for a dtype that
+                is not floating-point or complex; TypeError for a value that is not a bool
         """
     def reshape(self, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
         """Return the elements with another shape, as a view if strides allow it, otherwise as a copy.
@@ -3589,8 +3590,9 @@ class TensorMethods:
     def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
         """In-place version of scatter_add: writes the result into this tensor and returns it."""
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with src combined at index along dim. Elements with the same index are reduced
-        by sum, prod, mean, amax or amin, together with the old value unless include_self is False.
+        """Return input with src combined at index along dim. Elements of src with the same index are
+        reduced by sum, prod, mean, amax or amin. The old value of input is reduced with them, unless
+        include_self is False.
         """
     def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of scatter_reduce: writes the result into this tensor and returns it."""
@@ -3610,7 +3612,7 @@ class TensorMethods:
             tensor([1, 3])
         """
     def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-        """Return a copy of input with src written to its slice at index along dim."""
+        """Return a copy of input with src written to the slice at index along dim."""
     def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Sizes = ..., stride: Any = None) -> Tensor:
         """Make this tensor use the memory of another tensor, of a storage, or of a part of a storage;
         without arguments, no memory at all. Return the tensor.
@@ -3760,7 +3762,7 @@ class TensorMethods:
     def sinh_(self) -> Tensor:
         """Return the hyperbolic sine of each element."""
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
-        """Return a copy of input with src written to start:end:step along dim."""
+        """Return a copy of input with src written to the slice start:end:step along dim."""
     def slogdet(self, *, out: Any = None) -> return_types.slogdet:
         """Return (sign, logabsdet); an alias of linalg.slogdet."""
     def smm(self, mat: Tensor) -> Tensor:
@@ -3938,10 +3940,10 @@ class TensorMethods:
             tensor(1.)
         """
     def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
-        """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
-        hop_length samples apart, by default n_fft // 4.
+        """Return the transforms of frames of n_fft samples, times the window. Frames begin hop_length
+        samples apart, by default n_fft // 4.
 
-        center=True centers the first frame on the first sample, with padding before it by pad_mode;
+        center=True pads both ends by pad_mode, so that the first frame is centered on the first sample;
         normalized=True divides by sqrt(n_fft); onesided=True omits the redundant half of each transform
         Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
         Raises  RuntimeError for lengths that do not fit together
@@ -4061,11 +4063,11 @@ class TensorMethods:
         Raises  RuntimeError if size does not broadcast to input's shape
         """
     def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
-        """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
+        """Return (U, S, V), an older form of linalg.svd. Without compute_uv, U and V are zeros.
 
         Args:
             input: The tensor.
-            some: Whether to return only as many columns as there are singular values.
+            some: Whether U and V have only as many columns as there are singular values.
             compute_uv: Whether to compute U and V.
             out: A tensor into which the result is written; a new one if None.
 
@@ -4182,11 +4184,11 @@ class TensorMethods:
             *args: A dtype, a device, a device and a dtype, or a tensor whose dtype and device are used.
             dtype: The dtype of the result; unchanged if None.
             device: The device of the result; unchanged if None.
-            non_blocking: Whether to return before a copy from pinned memory to a GPU, or from a GPU, is
-                complete.
+            non_blocking: Whether to return before the copy is complete. This applies to copies from
+                pinned memory to a GPU, and to copies from a GPU to main memory.
             copy: Whether to copy even if nothing changes.
-            memory_format: The order of the elements in memory. A tensor in another order is copied; in
-                PyTorch this applies only to channels_last.
+            memory_format: The order of the elements in memory. A tensor in another order is copied.
+                PyTorch makes such a copy only if memory_format is channels_last.
 
         Example:
             >>> torch.tensor([1, 2]).to(torch.float64)
@@ -4272,7 +4274,7 @@ class TensorMethods:
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """In-place version of transpose: lets this tensor be that view, and returns it."""
     def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
-        """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
+        """Return (X, copy of A) with A @ X = input; an older form of linalg.solve_triangular."""
     def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """Return a copy with zeros above the diagonal of each matrix."""
     def tril_(self, diagonal: builtins.int = 0) -> Tensor:
@@ -4325,8 +4327,8 @@ class TensorMethods:
     def trunc_(self) -> Tensor:
         """Return input rounded towards 0; the gradient is 0."""
     def type(self, dtype: Any = None, non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Any:
-        """Return the tensor in dtype (input itself if it has that dtype). Without dtype, return the
-        name of input's type, such as fastdist.FloatTensor.
+        """Return the tensor cast to dtype, or input itself if it has that dtype. Without dtype, return
+        the name of the tensor's type as a string, such as "fastdist.FloatTensor".
         """
     def type_as(self, other: Tensor) -> Tensor:
         """Return input in the dtype of other.
@@ -4359,8 +4361,8 @@ class TensorMethods:
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Return input with the axis dim split into several axes."""
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
-        """Return a view of all windows of `size` elements along dimension; the elements of a window are
-        along a new last axis.
+        """Return a view of all windows of `size` elements along `dimension`; the elements of a window
+        are along a new last axis.
 
         Raises  IndexError if dimension is out of range; RuntimeError if size is longer than the axis,
                 or step is not positive
@@ -4507,7 +4509,7 @@ class TensorMethods:
             tensor(1.)
         """
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the inner product of two vectors, with the first one conjugated if it is complex."""
+        """Return the inner product of two vectors. If the first vector is complex, it is conjugated."""
     def view(self, *size: Sizes) -> Tensor:
         """Return a view with another shape, or given a dtype, a view of the bytes as elements of that
         dtype.
@@ -4567,10 +4569,10 @@ class TensorMethods:
     def vsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
         """Return views of parts along the first axis; input must have at least two axes."""
     def where(self, condition: Operand, other: Operand) -> Tensor:
-        """Return this tensor where `condition` holds, `other` elsewhere.
+        """Return the elements of this tensor where `condition` holds, and of `other` elsewhere.
 
         Args:
-            condition: A tensor of bool that broadcasts with this one.
+            condition: A tensor of bool that broadcasts with this tensor.
             other: A number or a tensor.
 
         Raises:

@@ -1,7 +1,7 @@
-"""The modules of PyTorch's classes, which as-torch shows as the modules of fastdist's classes.
+"""PyTorch's modules for fastdist's classes: as-torch shows them as the `__module__` of the classes.
 
-Each row is (module below fastdist, module below torch, classes). "Device>device" is a class that is
-shown under another name; core/moved_names.py finds it under that name as well.
+Each row is (module below fastdist, module below torch, classes). "Device>device" means that the
+class `Device` is shown as `device`; core/moved_names.py has rows for such names.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""cuda:0, cuda:1 ...: NVIDIA GPUs, through CuPy.
+"""The devices cuda:0, cuda:1 ...: NVIDIA GPUs, accessed through CuPy.
 
 `cuda.py` has the backend, `making.py` the fast path of kernel calls, `stream.py` streams and
 events, `memory.py` memory that several streams use, `library.py` the access to CuPy, which loads on
-first use. The kernels are in fastdist.kernels.cuda. The current stream is CuPy's own, so that
-users' own CuPy work is ordered with fastdist's.
+first use. The kernels are in fastdist.kernels.cuda. fastdist uses CuPy's current stream, so that
+users' own CuPy work runs in order with fastdist's work.
 
 Code that needs only the stream classes loads `stream.py`; the first use of a GPU loads the rest.
 

@@ -31,7 +31,7 @@ from .waiting import sync_debug_mode
 if TYPE_CHECKING:
     from fastdist.language.scalar import Body
 
-# The number of side streams of a device; further requests get one of these again.
+# The number of side streams of a device; further requests get one of these streams again, in turn.
 _STREAMS: Final = 32
 # The CUDA priority of streams whose work goes first; every GPU supports it.
 _FIRST: Final = -1
@@ -55,19 +55,19 @@ class CudaBackend:
     def __init__(self, device_count: int) -> None:
         self._device_count = device_count
         self._kernels: dict[str, Callable[..., None]] = {}
-        # Guards _streams. CUDA may be called while it is held, but no other lock is acquired.
+        # Guards _streams. The thread that holds it may call CUDA, but acquires no other lock.
         self._streams_lock = threading.Lock()
         self._streams: dict[tuple[int, int], CudaStream] = {}
         self.fractions: dict[int, float] = {}  # the memory limit of a device, if it has one
         self.tables: dict[Any, list[Any]] = {}
         self._capturing: CudaStream | None = None
-        # CPU memory that the graph being captured reads.
+        # CPU memory that the graph being captured reads or writes.
         self._kept_by_capture: list[np.ndarray[Any, Any]] = []
         self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}  # device, is high priority
         cuda = cupy().cuda
         self._current_device = cuda.runtime.getDevice
         self.add_into = adding(self._add_elsewhere)
-        # Set for all of CuPy, because CuPy's own reshapes and products allocate too.
+        # The allocator is set for all of CuPy, because CuPy's own reshapes and products allocate.
         self.allocator = Allocator(cuda.get_allocator())
         cuda.set_allocator(self.allocator.allocate)
         self.host_ring = HostRing(_lock_pages)
@@ -175,7 +175,7 @@ class CudaBackend:
             copied_out(self.packed(array), out, self.current_stream(array.device.id))
 
     def packed(self, array: Any) -> Any:
-        """Return an array of the current device as C-contiguous: itself, or a copy."""
+        """Return an array of the current device if it is C-contiguous; otherwise a copy that is."""
         if array.flags.c_contiguous:
             return array
         made = cupy().empty(array.shape, array.dtype)
@@ -211,7 +211,7 @@ class CudaBackend:
         if isinstance(array, np.ndarray) or array.device == out.device:
             self.pointwise(_COPY, [array], out)
             return
-        # The streams wait for each other: values must exist first, and stay until they are read.
+        # The copy waits until the values exist, and `there` waits until the copy has read them.
         here, there = (self.current_stream(a.device.id) for a in (out, array))
         with array.device:
             array = without_gaps(array, self.packed)
@@ -299,13 +299,13 @@ class CudaBackend:
         return self._stream_of(self._device(index).id, cupy().cuda.Stream.null, "default-stream")
 
     def external_stream(self, index: int, handle: int) -> CudaStream:
-        """Return the stream of a CUDA handle, which belongs to another library."""
+        """Return a CudaStream for the CUDA handle of another library's stream."""
         with self._device(index):
             native = cupy().cuda.Stream.from_external(_Handle(handle))
         return CudaStream.over(index, native, f"fastdist-cuda-{index}-external-stream-{handle:#x}")
 
     def stream_of_handle(self, index: int, handle: int) -> CudaStream:
-        """Return the stream of a CUDA handle: an existing one of fastdist, or an external one."""
+        """Return the CudaStream for a CUDA handle: an existing one of fastdist, or a new one."""
         self._device(index)
         known = self._streams.get((index, handle))
         if known is not None:
@@ -321,7 +321,7 @@ class CudaBackend:
             device.synchronize()
 
     def use(self, index: int) -> None:
-        """Make a device this thread's current one in CuPy, so that calls on it need not switch."""
+        """Make a device CuPy's current device in this thread, so that later calls do not switch."""
         device = self._device(index)
         with device_errors():
             device.use()
@@ -345,7 +345,7 @@ class CudaBackend:
             return int(cupy().get_default_memory_pool().total_bytes())
 
     def free_reserved(self) -> None:
-        """Return unused memory to the devices: the pool's, and memory kept for other processes."""
+        """Return unused memory of the pool, and memory kept for other processes, to the devices."""
         give_back_lent()
         for index in range(self._device_count):
             with self._device(index), device_errors():
@@ -353,7 +353,8 @@ class CudaBackend:
 
     def limit_memory(self, index: int, fraction: float) -> None:
         """Limit the pool to a fraction of a device's memory; 1 removes the limit."""
-        # In CuPy 0 means no limit; a limit of 1 byte, below its block size, allows nothing.
+        # In CuPy, 0 means no limit. A limit of 1 byte, which is below the block size, allows no
+        # allocation.
         limit = {"fraction": 0 if fraction == 1 else fraction} if fraction else {"size": 1}
         with self._device(index):
             cupy().get_default_memory_pool().set_limit(**limit)
@@ -379,7 +380,7 @@ class CudaBackend:
         return cupy().cuda.MemoryPool()
 
     def begin_capture(self, stream: CudaStream, pool: Any) -> None:
-        """Start to capture the work of a stream, from any thread; its memory comes from pool.
+        """Start to capture work that any thread queues on a stream. Its memory comes from `pool`.
 
         Raises  RuntimeError while another stream is being captured
         """
@@ -429,7 +430,7 @@ class CudaBackend:
 
 
 class Captured(NamedTuple):
-    """A captured CuPy graph, and the CPU memory that it reads, which it keeps alive."""
+    """A captured CuPy graph, and the CPU memory that must live as long as the graph."""
 
     native: Any
     kept: list[np.ndarray[Any, Any]]
@@ -522,12 +523,12 @@ def load() -> CudaBackend:
 
 
 def refuse_in_child() -> None:
-    """Make each use of a GPU in a forked child raise, because CUDA does not survive fork."""
+    """Make each use of a GPU raise DeviceError in a forked child: CUDA does not work after fork."""
     replace_backend(ForkedBackend())
 
 
 class ForkedBackend:
-    """Replaces, in a forked child, the backend that its parent loaded; every use raises."""
+    """Replaces the parent's backend in a forked child. Every use raises DeviceError."""
 
     type = "cuda"
 

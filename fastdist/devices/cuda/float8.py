@@ -1,4 +1,4 @@
-"""Copies of arrays of float8 types, as bytes: CuPy can store these types but not copy them."""
+"""Copies arrays of float8 types as bytes, because CuPy can store these types but not copy them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def uploaded(array: np.ndarray[Any, Any]) -> Any:
 
 
 def downloaded(array: Any, packed: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
-    """Return a copy on the CPU. The function `packed` returns an array as C-contiguous."""
+    """Return a copy on the CPU. `packed(array)` returns the array, or a copy, in C order."""
     if is_float8(array.dtype):
         codes: np.ndarray[Any, Any] = cupy().asnumpy(packed(array).view(np.uint8))
         return codes.view(array.dtype)
@@ -36,5 +36,5 @@ def downloaded(array: Any, packed: Callable[[Any], Any]) -> np.ndarray[Any, Any]
 
 
 def without_gaps(array: Any, packed: Callable[[Any], Any]) -> Any:
-    """Return an array as C-contiguous, itself if possible. `packed` does this for float8 types."""
+    """Return the array, or a copy, in C order. For float8 types, `packed(array)` does this."""
     return packed(array) if is_float8(array.dtype) else cupy().ascontiguousarray(array)

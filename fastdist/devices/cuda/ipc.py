@@ -1,4 +1,4 @@
-"""GPU memory that other processes of the machine can open, and memory opened from them."""
+"""GPU memory that other processes of the machine can open, and GPU memory of other processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def uuid_of(backend: CudaBackend, index: int) -> bytes:
 
 
 def index_of_uuid(backend: CudaBackend, uuid: bytes) -> int | None:
-    """Return the index in this process of the GPU with a UUID; None if it is not visible."""
+    """Return this process's index of the GPU with a UUID; None if that GPU is not visible."""
     indices = range(backend.device_count())
     return next((i for i in indices if uuid_of(backend, i) == uuid), None)
 
@@ -52,7 +52,7 @@ class Slab:
     def put(
         self, backend: CudaBackend, start: int, array: Any, index: int, stream: CudaStream
     ) -> None:
-        """Queue a copy of array, packed, to offset `start` on a stream of the slab's device."""
+        """Queue a copy of `array`, in C order, to offset `start` on a stream of the slab's GPU."""
         with cupy().cuda.Device(index), device_errors():
             packed = backend.packed(array)
             place = cupy().cuda.MemoryPointer(self._memory, start)
@@ -85,8 +85,8 @@ class OpenedSlab:
             steps = [*range(0, size, SLAB_STEP), size - 1]
             kinds = {runtime.pointerGetAttributes(self._address + at).type for at in steps}
         if kinds != {_OF_A_DEVICE}:
-            # The owner claimed a wrong size: a copy from beyond the end would break this GPU
-            # context.
+            # The owner sent a wrong size. A copy from beyond the end of the memory would make this
+            # process's GPU context unusable.
             self.close()
             raise DeviceError(f"the memory that was opened has no {size} bytes")
 
@@ -118,7 +118,7 @@ class OpenedSlab:
                     made.data.copy_from_device_async(source, made.nbytes, stream.native)
                     found.append(made)
         except BaseException:
-            # Copies that were queued before the failure may still run.
+            # Copies that were queued before the failure may still run, so `done_reading` is queued.
             stream.launch_host_function(self.done_reading)
             raise
         return found, stream
@@ -132,7 +132,7 @@ class OpenedSlab:
             self._unmap()
 
     def close_if_idle(self) -> bool:
-        """Unmap the slab unless a copy reads it; return whether it is closed."""
+        """Unmap the slab unless a copy reads it; return whether the slab is now closed."""
         with self._lock:
             if self._is_closed or self._readers:
                 return self._is_closed
@@ -154,7 +154,7 @@ class OpenedSlab:
 
 
 class OpenedEvents:
-    """Events of one other process, each of which is opened only once.
+    """Events of one other process. Each event is opened only once.
 
     Thread  any
     """
@@ -165,7 +165,7 @@ class OpenedEvents:
         self._known: dict[tuple[int, bytes], CudaEvent] = {}
 
     def get(self, index: int, handle: bytes) -> CudaEvent:
-        """Return the event of a handle, opened on a device of this process.
+        """Return the event with this handle, opened on a device of this process.
 
         Raises  KernelError for an invalid handle; DeviceError for too many events
         """

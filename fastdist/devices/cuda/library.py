@@ -15,7 +15,7 @@ from fastdist.system.own_folder import ForeignFolderError, make_own_folder
 
 _logger = logging.getLogger(__name__)
 
-# Codes of cudaError_t: results of a query, and errors after which every later call fails.
+# Codes of cudaError_t: the two results of a query, and errors after which every later call fails.
 _SUCCESS, _NOT_READY = 0, 600
 _STICKY: Final = frozenset({700, 702, *range(714, 720)})
 _CAPTURE: Final = frozenset(range(900, 909))
@@ -30,7 +30,7 @@ def cupy() -> Any:
 
 
 def _keep_kernels_from_others() -> None:
-    """Make CuPy cache compiled kernels in memory if others could write to its cache folder."""
+    """Make CuPy cache compiled kernels in memory if other users can write to its cache folder."""
     if os.environ.get("CUPY_CACHE_IN_MEMORY") == "1":
         return
     path = os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")
@@ -45,7 +45,7 @@ def _keep_kernels_from_others() -> None:
             *(path, error),
         )
     except OSError as error:
-        # CuPy reports this itself when it stores a kernel.
+        # This function only logs: CuPy itself reports the problem when it stores a kernel.
         _logger.info("no folder for CuPy's kernels at %r: %s", path, error)
 
 

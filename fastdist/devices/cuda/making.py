@@ -1,4 +1,4 @@
-"""The GPU's implementation of `Backend.making`, which prepares as much of each call as it can."""
+"""`Backend.making` for GPUs: returned functions do as little work as possible at each call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def making(
     *,
     of_any_layout: bool,
 ) -> Callable[..., Any]:
-    """Return a function of raw arrays that runs a kernel and returns new results on a device.
+    """Return a function of raw arrays that runs a kernel and returns its results as new arrays.
 
     Thread  any; the work goes to the calling thread's current stream of the device
     """
@@ -72,7 +72,7 @@ def making(
             return out
 
         return make_one
-    # The most frequent case, for which even the function calls inside `fill` are measurable.
+    # In the most frequent case, even the cost of the function calls in `fill` is measurable.
     write = _of_any_layout if of_any_layout else _of_one_layout
     return write(results[0], index, found, make, fill)
 
@@ -84,7 +84,7 @@ Fill = Callable[[tuple[Any, ...], tuple[Any, ...]], None]
 def _of_one_layout(
     result: Result, index: int, found: PreparedTable, make: Make, fill: Fill
 ) -> Make:
-    """Return a function that makes one result from arrays whose layouts never change."""
+    """Return a function that makes one result from arrays whose layouts are equal in all calls."""
     current_device, empty = cupy().cuda.runtime.getDevice, cupy().ndarray
     shape, dtype, prepared, numpy_array = result.shape, result.dtype, found.get, np.ndarray
 
@@ -120,7 +120,8 @@ def _of_any_layout(
         if current_device() != index:
             return make(*arrays)
         out = kind(shape, dtype)
-        # `key_of`, inlined for the most frequent arguments: a gradient and a saved value.
+        # The code of `key_of` is inlined for the most frequent arguments, two arrays: a gradient
+        # and a saved value.
         if len(arrays) == 2 and arrays[0].__class__ is kind is arrays[1].__class__:
             x, y = arrays
             place = x.data.ptr | y.data.ptr | out.data.ptr
@@ -144,9 +145,10 @@ _ADD: Final = parse("x + y", ("x", "y"))
 
 
 def adding(otherwise: Callable[[Body, Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Return a function that adds an array to another one in place; it is called for most Nodes.
+    """Return a function that adds an array to another array in place. Most Nodes call the function.
 
-    `otherwise` handles arrays that are not on the current device, and reports invalid ones.
+    `otherwise` handles arrays that are not on the current device, and raises errors for invalid
+    arrays.
     """
     current_device = cupy().cuda.runtime.getDevice
     # The key has the layouts of both arrays and their alignment.
@@ -154,7 +156,8 @@ def adding(otherwise: Callable[[Body, Any, Any], None]) -> Callable[[Any, Any], 
 
     def add_into(accumulator: Any, array: Any) -> None:
         into, kind = accumulator.data, accumulator.__class__
-        # Read from the memory, because `array.device` creates a new object at each access.
+        # The index is read from the memory object, because each access to `array.device` creates a
+        # new object.
         index = into.mem.device_id
         if (
             current_device() != index

@@ -16,10 +16,11 @@ from .library import cupy
 from .stream import CudaEvent, CudaStream
 
 # Note [Memory on several streams]
-# CuPy's pool reuses freed memory immediately for later work of the stream it was allocated on. But
-# a stream named by record_stream may still be reading it. So each allocation is wrapped: when its
-# last array is deleted, events are recorded on the named streams. The pool gets the memory back
-# after these events have passed, which every later allocation checks.
+# CuPy's pool reuses freed memory immediately, for later work of the stream on which the memory was
+# allocated. But another stream, passed to `record_stream`, may still be reading the memory. So each
+# allocation is wrapped: when its last array is deleted, events are recorded on the streams that
+# were passed. The pool gets the memory back when these events are complete. Every later allocation
+# checks this.
 
 
 class Limbo(deque[tuple[list[CudaEvent], Any]]):
@@ -28,15 +29,16 @@ class Limbo(deque[tuple[list[CudaEvent], Any]]):
     append and popleft are atomic.
     """
 
-    is_open = True  # False after the backend has closed: events cannot be recorded then
+    is_open = True  # False once the backend has closed: after that, events cannot be recorded
 
 
 class Usage:
     """Statistics of one device: bytes and allocations in use, and their maximum.
 
-    Thread  any, including finalizers. It has no lock, which would take longer than everything else
-            here. Instead no function is called between reading and writing a number: Python only
-            switches threads, or runs finalizers, at calls and at the ends of loops
+    Thread  any, including finalizers. There is no lock, because a lock would take longer than all
+            other code here. Instead, no function is called between the read and the write of a
+            number: Python switches threads, and runs finalizers, only at calls and at the ends of
+            loops
     """
 
     __slots__ = (
@@ -46,7 +48,7 @@ class Usage:
 
     def __init__(self) -> None:
         self.most_bytes = self.most_count = self.num_ooms = 0
-        # Totals since the start: everything allocated, and the part that was freed.
+        # Totals since the start or the last `forget_all`: memory allocated, and memory freed again.
         self.all_bytes = self.all_count = self.freed_bytes = self.freed_count = 0
 
     @property
@@ -65,7 +67,7 @@ class Usage:
 
     def forget_all(self) -> None:
         """Reset the totals to the memory in use now."""
-        # Memory that a finalizer frees during this call stays in the totals.
+        # If a finalizer frees memory during this call, that memory stays in both totals.
         freed_bytes, freed_count = self.freed_bytes, self.freed_count
         self.all_bytes -= freed_bytes
         self.freed_bytes -= freed_bytes
@@ -81,7 +83,7 @@ class _Block:
 
     def __init__(self, pointer: Any, limbo: Limbo, usage: Usage) -> None:
         self._pointer, self._limbo, self._usage = pointer, limbo, usage
-        # The size that the pool has rounded up, because that much of the device's memory is in use.
+        # The size as rounded up by the pool, because that is how much device memory is in use.
         self._size = size = pointer.mem.size
         self.streams: set[CudaStream] | None = None  # created for the first stream
         usage.all_count = count = usage.all_count + 1
@@ -101,10 +103,10 @@ class _Block:
             try:
                 events = [stream.record_event() for stream in self.streams]
             except KernelError:
-                # An earlier kernel failed, which CUDA reports at every later call. No stream uses
-                # the memory any more, so the pool may have it now. On Python 3.13 the error's
-                # traceback is in a cycle that keeps this block alive until the next garbage
-                # collection.
+                # An earlier kernel failed, and CUDA raises its error at every later call. No stream
+                # uses the memory any more, so it returns to the pool now. On Python 3.13 the
+                # error's traceback is in a reference cycle, which keeps this block alive until the
+                # next garbage collection, so the block itself drops the pointer.
                 self._pointer = None
                 return
             self._limbo.append((events, self._pointer))
@@ -116,14 +118,14 @@ def _counted_block(pointer: Any, limbo: Limbo, usage: Usage) -> _Block:
     return block
 
 
-# Replaced while a profiler counts bytes.
+# The function that creates a block; replaced by `_counted_block` while a profiler counts bytes.
 _make_block: Callable[[Any, Limbo, Usage], _Block] = _Block
 
 
 class Allocator:
     """A wrapper of CuPy's pool; CuPy calls `allocate` for every array.
 
-    Thread  any; a finalizer may interrupt any line, so nothing here acquires a lock
+    Thread  any; no method acquires a lock, because a finalizer may interrupt any line
     """
 
     def __init__(self, allocate_in_pool: Callable[[int], Any]) -> None:
@@ -133,23 +135,24 @@ class Allocator:
         self._out_of_memory = cuda.memory.OutOfMemoryError
         self._current_device = cuda.runtime.getDevice
         self._limbo = Limbo()
-        # For the handle of each captured stream, the function that allocates its memory.
+        # The allocation function of each captured stream, by the stream's handle.
         self._captured: dict[int, Callable[[int], Any]] = {}
-        # For a thread and device, the function that allocates instead of the default pool.
+        # The allocation function that a thread uses instead of the default pool, by thread and
+        # device.
         self._chosen: dict[tuple[int, int], Callable[[int], Any]] = {}
         self.usages = [Usage() for _ in range(cuda.runtime.getDeviceCount())]
 
     def allocate(self, size_bytes: int) -> Any:
         """Return a pointer to memory of the current device.
 
-        Raises  OutOfMemoryError if even waiting for other streams frees too little
+        Raises  OutOfMemoryError if there is too little memory even after a wait for other streams
         """
         allocate = self._allocate_in_pool
         if self._chosen:
             here = get_ident(), self._current_device()
             allocate = self._chosen.get(here, allocate)
         if self._captured:
-            # During a capture CUDA rejects event queries, so no memory is released.
+            # During a capture, CUDA rejects event queries, so no memory is returned to the pool.
             allocate = self._captured.get(cupy().cuda.get_current_stream().ptr, allocate)
         elif self._limbo:
             self._release(wait=False)
@@ -181,10 +184,8 @@ class Allocator:
     def choose(
         self, index: int, allocate: Callable[[int], Any] | None
     ) -> Callable[[int], Any] | None:
-        """Set the function that allocates this thread's memory on a device; None is the default
-        pool.
-
-        Return the previous function.
+        """Set the function that allocates this thread's memory on a device, or None for the default
+        pool; return the previous setting.
         """
         here = get_ident(), index
         before = self._chosen.pop(here, None)
@@ -193,7 +194,7 @@ class Allocator:
         return before
 
     def give_to_capture(self, handle: int, allocate: Callable[[int], Any] | None) -> None:
-        """Set the function that allocates memory for a captured stream; None ends the capture."""
+        """Set the function that allocates a captured stream's memory; None removes the function."""
         if allocate is not None:
             self._captured[handle] = allocate
             return
@@ -202,10 +203,8 @@ class Allocator:
             del self._captured[other]
 
     def share_capture(self, handle: int, other: int) -> None:
-        """Let another stream, which will wait for an event of a captured stream, share its
-        allocator.
-
-        The streams share the allocator until the capture ends.
+        """Make stream `other` use the allocation function of the captured stream `handle`, until
+        the capture ends. The caller then makes `other` wait for an event of the captured stream.
         """
         self._captured[other] = self._captured[handle]
 
@@ -214,7 +213,7 @@ class Allocator:
         return bool(self._captured)
 
     def _release(self, *, wait: bool) -> None:
-        """Return memory to the pool that no stream uses any more."""
+        """Return to the pool the memory that no stream uses any more."""
         for _ in range(len(self._limbo)):
             try:
                 events, pointer = self._limbo.popleft()
@@ -227,7 +226,7 @@ class Allocator:
 
 
 def hold_for(array: Any, stream: CudaStream) -> None:
-    """Make array's memory, when it is freed, wait for the work that stream has queued by then.
+    """When the array's memory is freed, delay its reuse until `stream` has done its queued work.
 
     Raises  DeviceError if the memory was allocated before fastdist's allocator was installed
     """
@@ -245,12 +244,12 @@ def hold_for(array: Any, stream: CudaStream) -> None:
     block.streams.add(stream)
 
 
-# Functions that free memory, one for each module that lends memory to other processes.
+# Functions that free idle memory, one for each module that lends memory to other processes.
 lent: list[Callable[[], None]] = []
 
 
 def give_back_lent() -> None:
-    """Ask the modules that lend memory to other processes to free idle memory; does not wait."""
+    """Free idle memory of the modules that lend memory to other processes, without waiting."""
     for give_back in [*lent]:
         give_back()
 

@@ -17,9 +17,9 @@ from ..backend import backend_of
 from .library import raise_as_ours
 from .stream import CudaStream
 
-# ncclRedOp_t. CuPy's bindings have no names for some of these numbers, but pass them on.
+# Values of ncclRedOp_t. CuPy's bindings accept all of these numbers, but lack names for some.
 _OPS: Final = {"sum": 0, "product": 1, "max": 2, "min": 3, "avg": 4}
-# ncclDataType_t, for the names of NumPy's and ml_dtypes' dtypes.
+# Values of ncclDataType_t, by the name of the NumPy or ml_dtypes dtype.
 _TYPES: Final = {
     "int8": 0,
     "uint8": 1,
@@ -35,10 +35,10 @@ _TYPES: Final = {
     "float8_e5m2": 11,
 }
 _BYTES: Final = _TYPES["uint8"]
-# ncclSystemError and ncclRemoteError, which a communicator reports when a peer has ended.
+# ncclSystemError and ncclRemoteError: the errors of a communicator whose peer has ended.
 _LOST: Final = frozenset({2, 6})
 _IN_PROGRESS: Final = 7
-# How long a member that leaves waits for the other members to leave.
+# The longest wait of a member that leaves, until the other members leave too.
 _LEAVE_S: Final = 5.0
 
 _logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def why_missing() -> str:
     except DeviceError as error:
         return str(error)
     with warnings.catch_warnings():
-        # CuPy warns if the library is missing; the text returned below reports that anyway.
+        # CuPy warns if NCCL is missing. The warning is suppressed: the text returned below says so.
         warnings.simplefilter("ignore")
         is_there = _bindings().available
     if not is_there:
@@ -78,11 +78,11 @@ def new_unique_id() -> bytes:
 
 @contextmanager
 def nccl_errors(what: str) -> Iterator[None]:
-    """Raise errors of NCCL inside a with block as CollectiveError or CollectiveLostError.
+    """Raise NCCL's errors inside a `with` block as CollectiveError or CollectiveLostError.
 
     Raises:
         CollectiveLostError: The connection to another member failed.
-        CollectiveError: Anything else that NCCL reports.
+        CollectiveError: NCCL reports any other error.
     """
     try:
         yield
@@ -106,7 +106,7 @@ def _raise(what: str, status: Any, text: str, cause: Exception) -> NoReturn:
 
 @contextmanager
 def grouped() -> Iterator[None]:
-    """Start the NCCL calls inside a with block together, so that none waits for another.
+    """Start the NCCL calls inside a `with` block together, so that no call waits for another call.
 
     Threads: applies to the calls of this thread.
     """
@@ -116,7 +116,8 @@ def grouped() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # The group must be ended; the first error is more informative than an error from its end.
+        # The group must be ended even after an error. An error of groupEnd is suppressed, because
+        # the first error is more informative.
         with suppress(RuntimeError, KeyError):
             bindings.groupEnd()
         raise
@@ -127,8 +128,8 @@ def grouped() -> Iterator[None]:
 class Communicator:
     """One member of an NCCL communicator, on the GPU that is current at its creation.
 
-    Its methods queue work on a stream and return. Arrays must be contiguous. The constructor waits
-    until all members have called it.
+    The methods queue work on a stream and return. Arrays must be contiguous. The constructor waits
+    until all members have called their constructors.
 
     Raises:
         CollectiveError: NCCL failed; CollectiveLostError: a member is lost.
@@ -158,7 +159,7 @@ class Communicator:
             )  # fmt: skip
 
     def reduce_scatter(self, what: str, out: Any, rows: Any, op: str, stream: CudaStream) -> None:
-        """Fill out with this rank's row of the reduction of the members' rows."""
+        """Reduce `rows` over all members, and write the row of this rank's index to `out`."""
         kind, number = type_of(what, out), _op_of(what, op)
         with nccl_errors(what):
             self._native.reduceScatter(
@@ -174,7 +175,7 @@ class Communicator:
             )  # fmt: skip
 
     def all_gather(self, what: str, out: Any, array: Any, stream: CudaStream) -> None:
-        """Fill the rows of out with the members' arrays."""
+        """Write each member's array to the row of `out` at that member's rank."""
         with nccl_errors(what):
             self._native.allGather(
                 array.data.ptr, out.data.ptr, array.nbytes, _BYTES, stream.native.ptr
@@ -209,8 +210,8 @@ class Communicator:
     def close(self) -> None:
         """Release the communicator after its work is done.
 
-        NCCL waits until all members on this host do the same. If a member does not, this method
-        returns after some seconds, while a thread continues to wait.
+        NCCL waits until all members on this host release their communicators. If one does not, this
+        method returns after _LEAVE_S, while a thread continues to wait.
         """
         if not self._is_open:
             return

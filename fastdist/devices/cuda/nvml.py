@@ -12,7 +12,7 @@ from .library import cupy
 
 
 class Nvml(NamedTuple):
-    """The module pynvml, and its handle of a GPU."""
+    """The module pynvml, and the NVML handle of a GPU."""
 
     library: Any
     handle: Any
@@ -20,7 +20,7 @@ class Nvml(NamedTuple):
 
 @contextlib.contextmanager
 def nvml_of(index: int) -> Iterator[Nvml]:
-    """Yield NVML, initialized, with the handle of a GPU.
+    """Initialize NVML, and yield it with the handle of a GPU.
 
     Raises  DeviceError if the GPU does not exist, ModuleNotFoundError without nvidia-ml-py
     """
@@ -36,7 +36,7 @@ def nvml_of(index: int) -> Iterator[Nvml]:
         ) from error
     library.nvmlInit()
     try:
-        # By PCI bus id, because NVML's indices ignore CUDA_VISIBLE_DEVICES.
+        # The GPU is found by PCI bus id, because NVML's indices ignore CUDA_VISIBLE_DEVICES.
         place = cupy().cuda.runtime.deviceGetPCIBusId(index)
         yield Nvml(library, library.nvmlDeviceGetHandleByPciBusId(place.encode()))
     finally:

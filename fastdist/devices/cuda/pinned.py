@@ -13,15 +13,16 @@ from .library import cupy
 from .stream import CudaEvent, CudaStream
 
 # Note [Pinned memory under way]
-# A copy between pinned memory and a GPU is queued like a kernel, so the memory must outlive its
-# Tensor until the stream has passed the copy. CuPy's pool would give it to the next caller, which
-# may write to it immediately. So the memory is kept here with an event after the copy, and the next
-# allocation of pinned memory after that event has passed releases it.
+# A copy between pinned memory and a GPU is queued like a kernel, so the memory must stay allocated
+# until the stream has run the copy, even if its Tensor is deleted before. CuPy's pool would give
+# the memory of a deleted Tensor to the next caller, which may write to it immediately. So this
+# deque keeps the memory, with an event after the copy. When pinned memory is allocated later, the
+# memory of all events that are complete is released.
 _under_way: Final[deque[tuple[CudaEvent, Any]]] = deque()  # append and popleft are atomic
 
 
 class _Pinned:
-    """The owner of pinned memory, which NumPy arrays over it keep alive."""
+    """The owner of pinned memory. NumPy arrays on this memory keep the owner alive."""
 
     __slots__ = ("__array_interface__", "_memory")
 
@@ -48,7 +49,7 @@ def pinned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, 
 
 
 def is_pinned(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether a NumPy array is in memory of pinned_empty."""
+    """Return whether a NumPy array uses memory that `pinned_empty` allocated."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -56,7 +57,7 @@ def is_pinned(array: np.ndarray[Any, Any]) -> bool:
 
 
 def copied_in(array: np.ndarray[Any, Any], stream: CudaStream) -> Any:
-    """Return a new array on the current device, to which a stream copies a pinned array.
+    """Queue a copy of a pinned array to a new array on the current device; return the new array.
 
     Thread  any; does not wait for the copy: see Note [Pinned memory under way]
     """
@@ -80,7 +81,7 @@ def _address_of(array: np.ndarray[Any, Any]) -> int:
 
 
 def hold_until(event: CudaEvent, array: Any) -> None:
-    """Keep an array alive until a stream has passed an event."""
+    """Keep an array alive until an event is complete."""
     _under_way.append((event, array))
 
 
@@ -96,7 +97,7 @@ def let_go_of_what_has_arrived() -> None:
 
 
 def forget_all() -> None:
-    """Wait for pending copies and release their memory, when the backend shuts down."""
+    """Wait for pending copies and release their memory; called when the backend shuts down."""
     while _under_way:
         try:
             event, _array = _under_way.popleft()

@@ -49,7 +49,7 @@ class CudaEvent:
         """
         try:
             self.synchronize()
-        except KernelError:  # CUDA reports it again at every later call
+        except KernelError:  # CUDA raises the error again at every later call
             return False
         return True
 
@@ -59,12 +59,12 @@ class CudaEvent:
             self.native.record(stream.native)
 
     def handle(self) -> bytes:
-        """Return the event's handle for other processes; only for events of `shared_event`."""
+        """Return the handle for other processes of an event that `shared_event` created."""
         with device_errors():
             return bytes(cupy().cuda.runtime.ipcGetEventHandle(self.native.ptr))
 
     def elapsed_ms(self, end: CudaEvent) -> float:
-        """Return milliseconds from this event to another; both must be timed and have passed."""
+        """Return the milliseconds from this event to `end`. Both must be timed and complete."""
         with device_errors():
             return float(cupy().cuda.get_elapsed_time(self.native, end.native))
 
@@ -80,21 +80,22 @@ def event_of_handle(device: Any, handle: bytes) -> CudaEvent:
     event = cupy().cuda.Event
     with device, device_errors():
         opened = cupy().cuda.runtime.ipcOpenEventHandle(handle)
-        # CuPy cannot make an Event from a handle. This one is destroyed like every other Event.
+        # CuPy cannot make an Event from a handle, so the attribute is set directly. CuPy destroys
+        # this Event like every other Event.
         native = event.__new__(event)
         native.ptr = opened
     return CudaEvent(native)
 
 
 class CudaStream:
-    """A CUDA stream, one of 32 per GPU that are assigned in turn.
+    """A CUDA stream: one of 32 side streams per GPU, which are assigned in turn.
 
-    Work of a stream with a negative priority goes first. `with stream:` makes it this thread's
-    current stream, also for CuPy.
+    Streams with a negative priority run before other streams. `with stream:` makes the stream this
+    thread's current stream, also for CuPy.
 
     Raises  DeviceError if the GPU does not exist
-    Note    stream_id and device_index, with another stream's attributes, select that stream. The
-            constructor of a program's subclass gets the same arguments
+    Note    `stream_id` and `device_index`, if passed, select the existing stream that has these
+            attributes. The `__init__` of a program's subclass gets the same arguments
     """
 
     index: int
@@ -167,8 +168,8 @@ class CudaStream:
 
     @property
     def native_device(self) -> Any:
-        """CuPy's device object, to be entered only once."""
-        # A new object each time: it stores the previous device, so threads must not share it.
+        """A new CuPy device object, to be entered only once."""
+        # The object stores the previous device, so threads must not share one object.
         return cupy().cuda.Device(self.index)
 
     @property
@@ -199,10 +200,10 @@ class CudaStream:
         self.wait_event(stream.record_event())
 
     def follow(self, stream: CudaStream) -> None:
-        """Make work queued from now on start after the work that another stream has queued.
+        """Do as `wait_stream` does, unless this stream is captured and the other one is not.
 
-        A captured stream does not wait for work outside of its graph, which must be done before the
-        graph is launched.
+        A captured stream cannot wait for work outside of its graph. That work must be done before
+        the graph is launched.
         """
         if not self.is_capturing() or stream.is_capturing():
             self.wait_stream(stream)
@@ -213,15 +214,15 @@ class CudaStream:
             self.native.use()
 
     def record_event(self, event: Any = None, *, timed: bool = False) -> Any:
-        """Return an event at the end of the work queued so far, with its time if `timed`.
+        """Return a new event at the end of the work queued so far; with `timed`, it measures time.
 
-        A user's event, if given, is recorded and returned instead.
+        If the user passes an event, record and return that event instead.
         """
         if event is not None:
             event.record(self)
             return event
         with self.native_device, device_errors():
-            # block=True: a thread that waits for it sleeps instead of spinning on a CPU core.
+            # block=True: a thread that waits for the event sleeps instead of occupying a CPU core.
             event = cupy().cuda.Event(block=True, disable_timing=not timed)
             event.record(self.native)
         return CudaEvent(event)
@@ -232,7 +233,7 @@ class CudaStream:
         if event is None:
             return
         if not isinstance(event, CudaEvent):
-            # An event of another backend: the GPU cannot wait for it, so the caller does.
+            # The GPU cannot wait for an event of another backend, so the calling thread waits.
             event.synchronize()
             return
         with self.native_device, device_errors():
@@ -255,11 +256,11 @@ class CudaStream:
             self.native.synchronize()
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
-        """Call function on a Python thread after the work queued so far, even after an error."""
+        """Call `function` on a Python thread after earlier work, even if that work failed."""
         self._calls.put(self, function)
 
     def stop(self) -> None:
-        """Stop the thread of host functions, after it has called all that are queued."""
+        """Stop the thread of host functions, after it has called all queued functions."""
         self._calls.stop()
 
     def __enter__(self) -> Self:
@@ -285,7 +286,7 @@ class CudaStream:
 
 
 class ExternalStream(CudaStream):
-    """A stream of another library, given by its CUDA handle; it must outlive this object.
+    """Another library's stream, given by its CUDA handle; that stream must outlive this object.
 
     Raises  DeviceError if the GPU does not exist
     """
@@ -298,12 +299,13 @@ class ExternalStream(CudaStream):
 class _HostCalls:
     """The thread that calls a stream's host functions; it starts with the first function."""
 
-    # CUDA's host functions are not used: they run on a driver thread. Waiting there for the
-    # interpreter lock, which a caller of the driver may hold, can deadlock.
+    # CUDA's own host functions are not used, because they run on a driver thread. That thread would
+    # wait for the interpreter lock. If a thread that is in a driver call holds that lock, both
+    # threads can deadlock.
 
     def __init__(self, name: str) -> None:
         self._name = name
-        # Guards the two attributes below; CUDA may be called while it is held.
+        # Guards the two attributes below. The thread that holds it may call CUDA.
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None] | None = None
@@ -315,7 +317,8 @@ class _HostCalls:
                 thread = threading.Thread(
                     target=_call_host_functions, args=(calls,), name=self._name, daemon=True
                 )
-                # Started before it is stored: if no thread can start, later calls must try again.
+                # The thread is started before it is stored: if the start fails, the next call must
+                # try again.
                 thread.start()
                 self._calls, self._thread = calls, thread
             self._calls.put((stream.record_event(), function))
@@ -333,8 +336,8 @@ def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object
     while (call := calls.get()) is not None:
         event, function = call
         try:
-            # Threads that wait for the stream get the device's error. Other threads may wait for
-            # the function, so it is called anyway.
+            # A device error is ignored here, because threads that wait for the stream get it. The
+            # function is called even then, because other threads may wait for its effect.
             with contextlib.suppress(KernelError):
                 event.synchronize()
             function()
@@ -343,5 +346,5 @@ def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object
             threading.excepthook(threading.ExceptHookArgs(told))
 
 
-# Pickles written in as-torch mode have PyTorch's names of these classes.
+# Pickles written in as-torch mode have PyTorch's names of these classes, which this resolves.
 __getattr__ = earlier_names(__name__)

@@ -13,28 +13,30 @@ from fastdist.core.errors import OutOfMemoryError
 from .faults import Behaviour
 from .stream import SimEvent, SimStream
 
-# All bits set: NaN in every floating-point dtype and -1 in every signed integer, so that reads
-# before the write or after the release are visible.
+# The byte of poisoned memory, with all bits set: NaN in every floating-point dtype and -1 in every
+# signed integer. So reads before the first write, or after the release, are visible in results.
 POISON: Final = 0xFF
 SMALLEST_BYTES: Final = 512
 _LARGE_BYTES: Final = 1 << 20
 _LARGE_STEP_BYTES: Final = 2 << 20
 
 # Note [Memory and streams]
-# A block belongs to the stream on which it was allocated. After its release this stream may reuse
-# it immediately, because old and new work are in the same queue. Any other stream that uses it must
-# be named by record_stream; the block then waits for events of those streams, recorded at its
-# release. An array is deleted by a finalizer, perhaps while this allocator's own lock is held. So
-# `release` acquires no lock: it appends to `_released`, which the next allocation processes.
+# A block belongs to the stream on which it was allocated. After the block's release, this stream
+# may reuse it immediately, because old and new work are in the same queue. Any other stream that
+# uses the block must be passed to `record_stream`. Events are recorded on these streams at the
+# release, and the block is free only when the events have passed. A finalizer releases a block,
+# perhaps while this allocator's own lock is held. So `release` acquires no lock: it appends to
+# `_released`, which the next allocation processes.
 
 
 class Block:
-    """Memory of a device, and the stream whose free list it returns to."""
+    """Memory of a device, and the stream to whose free list the memory returns."""
 
     __slots__ = ("memory", "stream")
 
     def __init__(self, size_bytes: int, stream: SimStream) -> None:
-        # Poisoned here too: a stream that fails to wait may read it before its owner has filled it.
+        # The memory is poisoned here too: `allocate` only queues a fill, and another stream that
+        # fails to wait may read the memory before the fill.
         self.memory: np.ndarray = np.full(size_bytes, POISON, np.uint8)
         self.stream = stream
 
@@ -49,8 +51,8 @@ class CachingAllocator:
     def __init__(self, index: int, behaviour: Behaviour) -> None:
         self.index = index
         self._behaviour = behaviour
-        # Guards all attributes below except `_released`. It is reentrant, because a garbage
-        # collection while it is held may run finalizers that allocate.
+        # Guards all attributes below except `_released`. The lock is reentrant, because a garbage
+        # collection in the thread that holds the lock may run finalizers that allocate.
         self._blocks_lock = threading.RLock()
         self._free: dict[tuple[SimStream, int], list[Block]] = {}
         self._waiting: list[tuple[Block, list[SimEvent]]] = []
@@ -60,10 +62,10 @@ class CachingAllocator:
         self._limit: int | None = None
 
     def allocate(self, size_bytes: int, stream: SimStream) -> Block:
-        """Return a block of at least size_bytes, filled with poison in the order of `stream`.
+        """Return a block of at least size_bytes, and queue on `stream` a fill with poison.
 
-        Raises  OutOfMemoryError if the limit is exceeded, a test injects this error, or the machine
-                has no memory
+        Raises  OutOfMemoryError if the limit is exceeded, if a test injects this error, or if the
+                machine is out of memory
         """
         rounded = _round_up(size_bytes)
         if self._behaviour.allocation_fails():
@@ -91,7 +93,7 @@ class CachingAllocator:
             return self._allocated
 
     def memory_reserved(self) -> int:
-        """Return the number of bytes held, in use or free for reuse."""
+        """Return the number of bytes that the allocator holds, in use or free for reuse."""
         with self._blocks_lock:
             self._sort_out_released()
             return self._reserved

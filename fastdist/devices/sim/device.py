@@ -23,7 +23,7 @@ POOL_STREAMS: Final = 32
 
 
 class Storage:
-    """A block, released when no array uses it; queued work does not count as a use."""
+    """The owner of a block. It frees the block when no array uses it, even if queued work does."""
 
     __slots__ = ("__weakref__", "block", "device", "other_streams")
 
@@ -44,7 +44,7 @@ def _counted_storage(device: SimDevice, block: Block) -> Storage:
     return storage
 
 
-# Replaced while a profiler counts bytes.
+# The function that creates a Storage; replaced by `_counted_storage` while a profiler counts bytes.
 _make_storage: Callable[[SimDevice, Block], Storage] = Storage
 
 
@@ -57,7 +57,7 @@ class SimDevice:
         self._behaviour = behaviour
         self._currents = currents
         self._default = SimStream(index, 0, behaviour, currents)
-        # Only for copies to the CPU, so that other work does not wait for them.
+        # Only for copies to the CPU, so that other work does not wait for these copies.
         self.copy_stream = SimStream(index, POOL_STREAMS + 1, behaviour, currents)
         # Guards _pool and _next.
         self._pool_lock = threading.Lock()
@@ -77,7 +77,7 @@ class SimDevice:
         return self._currents.innermost(self.index) or self._default
 
     def take_stream(self) -> SimStream:
-        """Return a side stream; after 32 streams the first is returned again, as in PyTorch."""
+        """Return a side stream. After 32 streams, return the first again, and so on, as PyTorch."""
         with self._pool_lock:
             if len(self._pool) < POOL_STREAMS:
                 number = len(self._pool) + 1
@@ -157,15 +157,15 @@ class SimArray:
 
     @property
     def address(self) -> int:
-        """The address of the first element; it identifies the memory, and must not be read."""
+        """The address of the first element. It only identifies memory: do not read there."""
         return int(self._memory.__array_interface__["data"][0])
 
     def reshape(self, shape: Sequence[int], /) -> SimArray:
         memory = np.reshape(self._memory, shape)
         if memory.size == 0 or np.may_share_memory(memory, self._memory):
             return self._view(memory)
-        # No view can have that shape. NumPy has copied the memory before the queued work ran, so
-        # the device makes its own copy in stream order.
+        # No view can have that shape, so NumPy has copied the memory, perhaps before queued work
+        # wrote to it. Instead of NumPy's copy, return a copy that the device makes in stream order.
         fresh = self.device.empty(self.shape, self.dtype)
         self.device.current_stream().launch("copy", np.copyto, fresh._memory, self._memory)
         return fresh._view(np.reshape(fresh._memory, shape))
@@ -192,7 +192,9 @@ class SimArray:
     def as_strided(
         self, shape: Sequence[int], strides_bytes: Sequence[int], offset_bytes: int
     ) -> SimArray:
-        """Return a view into the whole block; offset_bytes counts from this array's start."""
+        """Return a view of the block, `offset_bytes` after this array's start. It may use memory of
+        the block that this array does not use.
+        """
         block = self._storage.block.memory
         start = self.address - int(block.__array_interface__["data"][0]) + offset_bytes
         if not 0 <= start <= block.nbytes - self.dtype.itemsize:
@@ -226,7 +228,7 @@ class SimArray:
 
 
 def memory_of(array: SimArray) -> np.ndarray:
-    """Return the NumPy array of the device's memory. Only kernels on a stream may read it."""
+    """Return the NumPy array that holds the values. Only kernels on a stream may read it."""
     return array._memory
 
 

@@ -1,4 +1,4 @@
-"""Faults of a simulated device that tests inject: delays, laziness, failures, hangs, no memory."""
+"""Faults that tests inject into simulated devices: delays, laziness, failures, hangs, no memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hang:
 
 
 class _Rule:
-    """A fault for one kernel whose name matches, after `left` other matching kernels."""
+    """A fault for one kernel whose name matches `pattern`, after `left` matching kernels ran."""
 
     def __init__(self, pattern: str, left: int, hang: Hang | None) -> None:
         self.pattern = pattern
@@ -39,18 +39,18 @@ class _Rule:
 
 
 class Behaviour:
-    """The faults and delays of all simulated streams; shared by all, and changed by tests.
+    """The faults and delays of simulated streams. All streams share one object; tests change it.
 
-    Kernels are named as in `Backend.kernel`; pointwise kernels are named `pointwise: BODY`, and the
-    backend's own are `copy`, `copy_from_host`, `copy_to_host` and `add_into`. Patterns are as in
-    fnmatch.
+    Kernels have the names that `Backend.kernel` takes. Pointwise kernels are named
+    `pointwise: BODY`, and the backend's own kernels are named `copy`, `copy_from_host`,
+    `copy_to_host` and `add_into`. Patterns have the syntax of fnmatch.
     """
 
     def __init__(self) -> None:
         self.lazy = False
         self._delay_seed: int | None = None
         self._longest_s = 0.0
-        # Guards _rules and _allocations_left; no other lock is acquired while it is held.
+        # Guards _rules and _allocations_left. The thread that holds it acquires no other lock.
         self._rules_lock = threading.Lock()
         self._rules: list[_Rule] = []
         self._hangs: list[Hang] = []
@@ -58,7 +58,7 @@ class Behaviour:
 
     @contextmanager
     def delays(self, seed: int, longest_s: float = 0.002) -> Iterator[None]:
-        """Delay kernels by up to longest_s, determined by the seed and the stream's name."""
+        """Delay each kernel by up to longest_s. The seed and the stream's name determine delays."""
         self._longest_s, self._delay_seed = longest_s, seed
         try:
             yield
@@ -80,12 +80,12 @@ class Behaviour:
             yield generator.random() * self._longest_s
 
     def fail_kernel(self, pattern: str, after: int = 0) -> None:
-        """Make one matching kernel fail, after `after` matching kernels have run."""
+        """Make one kernel whose name matches fail, after `after` matching kernels have run."""
         with self._rules_lock:
             self._rules.append(_Rule(pattern, after, None))
 
     def hang_kernel(self, pattern: str, after: int = 0) -> Hang:
-        """Make one matching kernel hang until the returned Hang is released."""
+        """Make one kernel whose name matches hang until the returned Hang is released."""
         hang = Hang()
         with self._rules_lock:
             self._rules.append(_Rule(pattern, after, hang))
@@ -93,7 +93,7 @@ class Behaviour:
         return hang
 
     def fail_allocation(self, after: int = 0) -> None:
-        """Make one allocation fail for lack of memory, after `after` other allocations."""
+        """Make one allocation fail as if memory were exhausted, after `after` other allocations."""
         with self._rules_lock:
             self._allocations_left = after
 
@@ -130,7 +130,7 @@ class Behaviour:
         return None
 
     def allocation_fails(self) -> bool:
-        """Return whether a test made this allocation fail."""
+        """Return whether this allocation must fail because a test called `fail_allocation`."""
         if self._allocations_left < 0:
             return False
         with self._rules_lock:

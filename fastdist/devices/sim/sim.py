@@ -63,7 +63,7 @@ class SimBackend:
             device.stop(together)
 
     def device(self, index: int | None = None) -> SimDevice:
-        """Return the device of an index.
+        """Return the device with an index; None is index 0.
 
         Raises  DeviceError if there is no such device
         """
@@ -90,7 +90,7 @@ class SimBackend:
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
     ) -> SimArray:
         out = self.device(index).empty(array.shape, array.dtype)
-        # Copied now, because the caller may change its array before the stream runs the copy.
+        # The array is copied now, because the caller may change it before the stream reads it.
         stream = out.device.current_stream()
         stream.launch("copy_from_host", np.copyto, memory_of(out), array.copy())
         return out
@@ -143,8 +143,8 @@ class SimBackend:
         if not isinstance(array, SimArray) or array.device is out.device:
             self._launch("copy", copy_into, out, array)
             return
-        # The streams of the two devices wait for each other: values must exist first, and stay
-        # until they are read.
+        # The copy waits until the values exist, and `there`, the stream of the source, waits until
+        # the copy has read them.
         here, there = out.device.current_stream(), array.device.current_stream()
         here.wait_event(there.record_event())
         here.launch("copy", copy_into, memory_of(out), memory_of(array))
@@ -198,7 +198,9 @@ class SimBackend:
         self.device(index).synchronize()
 
     def _launch(self, name: str, kernel: Callable[..., None], *arguments: Any) -> None:
-        """Queue a kernel with the data of its arguments on their device's current stream."""
+        """Queue a kernel, with the NumPy arrays of its arguments, on the current stream of their
+        device.
+        """
         device: SimDevice | None = None
 
         def unwrap(argument: Any) -> Any:
@@ -231,7 +233,7 @@ def _some_pages(size_bytes: int) -> np.ndarray[Any, Any]:
 
 
 def load() -> SimBackend:
-    """Return a new backend; threads start with the first work and stop at exit."""
+    """Return a new backend. Each stream's thread starts with its first work, and stops at exit."""
     given = os.environ.get("FASTDIST_SIM_DEVICES", str(DEFAULT_DEVICES))
     if not given.isdigit():
         raise DeviceError(f"FASTDIST_SIM_DEVICES is {given!r}; it must be a number, 0 or more")

@@ -20,29 +20,32 @@ from .faults import Behaviour
 # Note [Laziness]
 # Tasks are in `_tasks`. The thread takes a ticket from `_tickets`, and then runs all tasks before
 # that ticket in `_tasks`. To get work done, a caller first appends a ticket to `_tasks` and then
-# puts it into `_tickets`. If Ctrl-C comes between the two, the ticket in `_tasks` is skipped. An
-# eager stream does this after each task, a lazy one only when something waits for it. If the thread
-# ran until `_tasks` is empty instead, it would sometimes run tasks queued just after a
-# synchronization. That would hide the errors that laziness must expose.
+# puts the same ticket into `_tickets`. If Ctrl-C comes between these two steps, the thread later
+# skips the ticket in `_tasks`. An eager stream issues a ticket after each task, a lazy stream only
+# when something waits for the stream. If the thread ran until `_tasks` is empty instead, it would
+# sometimes run tasks that were queued just after a synchronization. That would hide the errors that
+# laziness must expose.
 #
-# Memory is released by finalizers, which may run anywhere, even inside append or put on the same
-# thread. deque.append and SimpleQueue.put are reentrant, locks are not. So queueing uses no lock.
+# Memory is released by finalizers. A finalizer may run anywhere, even while the same thread is
+# inside append or put. deque.append and SimpleQueue.put are reentrant; locks are not. So queueing
+# uses no lock.
 
 # Note [Streams that end together]
-# At exit or in a reset all streams are stopped, one after the other. The queued work of one is
-# dropped while another stream that waits for it still runs. That stream must not report an error.
-# So all streams stopped together get the same object, which their dropped work carries.
+# At exit or in a reset, all streams are stopped, one after the other. The queued work of one stream
+# is dropped while another stream, which waits for that work, still runs. The waiting stream must
+# not report an error. So all streams that are stopped together get the same object, `together`, and
+# the errors of their dropped work carry this object.
 _log: Final = logging.getLogger(__name__)
 
 
 class _Dropped(DeviceError):
-    """A stream was stopped before it reached an event; `together` is stop's argument."""
+    """A stream was stopped before it reached an event. `together` is the argument of `stop`."""
 
     together: object = None
 
 
 class _Ticket:
-    """A position among the tasks, up to which the thread is to run."""
+    """A position in the queue of tasks: the thread runs all tasks before it."""
 
     __slots__ = ("is_passed",)
 
@@ -66,14 +69,14 @@ class SimEvent:
     def query(self) -> bool:
         """Return whether the stream has passed this point.
 
-        Note    a query does not make a lazy stream run; wait for it instead
+        Note    a query does not make a lazy stream run; `synchronize` does
         """
         return self._passed.is_set()
 
     def synchronize(self) -> None:
         """Wait until the stream has passed this point.
 
-        Raises  KernelError that names the failed kernel before this point
+        Raises  KernelError if a kernel before this point failed; the message names the kernel
         """
         self._stream._require_other_thread("wait for an event of")
         self._stream.flush()
@@ -92,7 +95,7 @@ class SimEvent:
         return self._failure is None
 
     def elapsed_ms(self, end: SimEvent) -> float:
-        """Return the milliseconds from this event to another; both must have passed."""
+        """Return the milliseconds from this event to `end`. The stream must have passed both."""
         return (end._passed_ns - self._passed_ns) / 1e6
 
     def _pass(self, failure: Exception | None) -> None:
@@ -102,11 +105,11 @@ class SimEvent:
 
 
 class SimStream:
-    """An ordered queue of work, run by one thread, which starts with the first work.
+    """An ordered queue of work. One thread, which starts with the first work, runs it.
 
-    After a kernel fails, later kernels are skipped, and streams that wait for it fail too. The next
-    synchronization raises the error once. Host functions run anyway, because something may wait for
-    them.
+    After a kernel fails, later kernels are skipped, and streams that wait for this stream fail too.
+    The next synchronization raises the error once. Host functions run even after a failure, because
+    a thread may wait for them.
 
     Thread  any may queue and wait; `with stream:` applies only to the calling thread
     """
@@ -120,7 +123,7 @@ class SimStream:
         self._tasks: deque[tuple[Callable[..., None], tuple[Any, ...]] | _Ticket] = deque()
         self._tickets: SimpleQueue[_Ticket] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        # Guards starting and stopping the thread; no other lock is acquired while it is held.
+        # Guards starting and stopping the thread. The thread that holds it acquires no other lock.
         self._thread_lock = threading.Lock()
         self._failure: Exception | None = None
         self._working = False
@@ -136,15 +139,15 @@ class SimStream:
         return self._stopping.is_set()
 
     def launch(self, name: str, kernel: Callable[..., None], *arguments: Any) -> None:
-        """Queue one kernel, which is called with NumPy arrays of the device's memory."""
+        """Queue one kernel. Its array arguments are NumPy arrays of the device's memory."""
         self._queue(self._run_kernel, name, kernel, arguments)
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
-        """Call function on this stream's thread after the work so far, even if that work failed."""
+        """Call `function` on this stream's thread after earlier work, even if that work failed."""
         self._queue(self._call, function)
 
     def launch_quietly(self, kernel: Callable[..., None], *arguments: Any) -> None:
-        """Queue a kernel exempt from faults. Acquires no lock, starts no thread, never raises."""
+        """Queue a kernel without faults. This acquires no lock, starts no thread, never raises."""
         if not self.is_stopped:
             self._tasks.append((kernel, arguments))
             self._put_ticket_from_finalizer()
@@ -152,7 +155,7 @@ class SimStream:
     def record_event(self, *, timed: bool = False) -> SimEvent:
         """Return an event at the end of the work queued so far. Finalizers may call it.
 
-        Note    all events are timed, with `timed` or without
+        Note    `timed` has no effect: all events are timed
         """
         event = SimEvent(self)
         if self.is_stopped or (self._failure is None and self.query()):
@@ -173,13 +176,14 @@ class SimStream:
 
     def query(self) -> bool:
         """Return whether all queued work is done; this does not make a lazy stream run."""
-        # In this order, because the thread sets _working before it takes a task.
+        # `_tasks` is read before `_working`, because the thread sets `_working` before it takes a
+        # task.
         return not self._tasks and not self._working
 
     def synchronize(self) -> None:
         """Wait until all queued work is done.
 
-        Raises  KernelError that names the failed kernel
+        Raises  KernelError if a kernel failed; the message names the kernel
         """
         self._require_running()
         self.record_event().synchronize()
@@ -252,8 +256,9 @@ class SimStream:
     def _work(self) -> None:
         with self._thread_lock:
             if self._thread is not threading.current_thread():
-                return  # Ctrl-C came before _thread was set; the next work starts another thread
-        # The CPU's kernels then return inf and NaN without NumPy's warnings, like a GPU's.
+                return  # Ctrl-C came before `_thread` was set; the next work starts a new thread
+        # The kernels, which are those of the CPU, then return inf and NaN without warnings of
+        # NumPy, as kernels of a GPU do.
         with np.errstate(all="ignore"):
             while (ticket := self._tickets.get()) is not _END:
                 self._working = True
@@ -261,8 +266,8 @@ class SimStream:
                 self._working = False
         self._abandon()
 
-    # A separate method, so that no local variable keeps a task's memory alive while the thread
-    # waits.
+    # This is a separate method, so that no local variable keeps a task's memory alive while the
+    # thread waits for a ticket.
     def _work_up_to(self, ticket: _Ticket) -> None:
         while not (ticket.is_passed or self.is_stopped):
             try:
@@ -283,7 +288,7 @@ class SimStream:
             self._stopping.wait(delay_s)
         if self._failure is not None or self.is_stopped:
             return
-        # With wanted.device, the op that launched the kernel reports the time instead.
+        # If `wanted.device` is set, the op that launched the kernel reports the time instead.
         tells = time_ranges.on and not time_ranges.wanted.device
         start_ns = clock() if tells else 0
         try:
@@ -326,7 +331,7 @@ class SimStream:
     def _deliver(self, failure: Exception) -> None:
         if self._failure is failure:
             self._failure = None
-        # A copy for every waiter, because a traceback belongs to a single raise.
+        # Each waiting thread raises a copy of the error, because a traceback belongs to one raise.
         raise type(failure)(*failure.args) from failure.__cause__
 
     def _ended_with(self, failure: Exception) -> bool:
@@ -353,7 +358,7 @@ class SimStream:
 
 
 class Currents(threading.local):
-    """The streams that the calling thread has entered, innermost last."""
+    """The streams that the calling thread has entered and not left, innermost last."""
 
     def __init__(self) -> None:
         self._entered: list[SimStream] = []
@@ -369,7 +374,7 @@ class Currents(threading.local):
         self._entered.pop()
 
     def innermost(self, index: int) -> SimStream | None:
-        """Return the running stream entered last on this device, or None."""
+        """Return the stream of this device that was entered last and is not stopped, or None."""
         for stream in reversed(self._entered):
             if stream.index == index and not stream.is_stopped:
                 return stream

@@ -1,6 +1,6 @@
 """Algorithms on process groups.
 
-join.py            uneven inputs
+join.py            training in which processes have different numbers of inputs
 ddp_comm_hooks     hooks that reduce gradients
 model_averaging    averages parameters instead of reducing gradients in each step
 _checkpoint        activation checkpointing
@@ -25,7 +25,7 @@ else:
     _below = partial(find_below, __name__)
 
     def __getattr__(name: str) -> Any:
-        """Import a module, or a class of join, on first access."""
+        """Import a module, or a class of join.py, on first access."""
         if name in _ROOMS:
             return importlib.import_module(f"{__name__}.{name}")
         if name in ("Join", "JoinHook", "Joinable"):

@@ -1,10 +1,11 @@
-"""Join: blocks in which the processes of a group may have different numbers of inputs."""
+"""Join: `with` blocks in which processes of a group may have different numbers of inputs."""
 
 # Note [Uneven inputs]
-# Each forward of an active process begins with a small reduction. From it all processes learn which
-# of them are active, and what the forward will do. A process without further inputs takes part in
-# these reductions, and in the announced collectives. It contributes zeros to the collectives of
-# other processes' forwards and backwards ("shadows" them) until no process is active.
+# Each forward pass of an active process (a process with further inputs) begins with a small
+# reduction. Its result shows all processes which of them are active, and which collectives the
+# forward and backward pass will run. A process without further inputs takes part in these
+# reductions, and in the announced collectives, until no process is active. It contributes zeros to
+# the collectives of other processes' forward and backward passes: it "shadows" the collectives.
 
 from __future__ import annotations
 
@@ -43,12 +44,12 @@ class JoinHook:
         """Run when no process has further inputs.
 
         Args:
-            is_last_joiner: Whether this process was among the last ones with inputs.
+            is_last_joiner: Whether this process was among the last processes that had inputs.
         """
 
 
 class Joinable(ABC):
-    """An object for a Join; it calls `Join.notify_join_context` once per iteration."""
+    """An object that a Join takes; it calls `Join.notify_join_context` once per iteration."""
 
     _join_config: Any = None
 
@@ -75,13 +76,14 @@ class _Config(NamedTuple):
 
 
 class Join:
-    """A block in which processes without further inputs wait for the others, and shadow them.
+    """A `with` block in which processes without further inputs shadow the others' collectives.
 
     Args:
         joinables: DistributedDataParallel models and other Joinables, in the order of their
             collectives.
         enable: If False, the block has no effect.
-        throw_on_early_termination: Whether all processes raise when one has no further inputs.
+        throw_on_early_termination: Whether all processes raise an error when one of them has no
+            further inputs.
         kwargs: Passed to join_hook of each joinable.
 
     Raises:
@@ -163,7 +165,7 @@ def share(group: Any, own: int) -> list[int]:
 
 
 def notify(joinable: Any, own: int) -> list[int]:
-    """Announce an iteration and return all announcements; empty if another joinable announces it.
+    """Announce an iteration; return all announcements, or [] if another joinable announces it.
 
     Raises:
         RuntimeError: With throw_on_early_termination, another process has no further inputs.
@@ -215,7 +217,7 @@ class DataParallelJoinHook(JoinHook):
             model.reducer.shadow()
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Copy the model of a process that had inputs until the end to all processes."""
+        """Broadcast the model of a process that had inputs until the end."""
         model, group = self._model, self._model.process_group
         own = group.rank() if is_last_joiner else -1
         last = from_array(np.array([own], np.int64), CPU)

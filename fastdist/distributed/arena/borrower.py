@@ -32,14 +32,14 @@ from .layout import (
 )
 
 # Note [Who has a block]
-# The owner writes LENT, the borrower TAKEN, so each word has one writer. To take a block, the
-# borrower writes TAKEN and then reads LENT again. To take a block back, the owner clears LENT and
-# then reads TAKEN. A memory fence makes each write visible before the read. So at least one of them
-# sees the other's write, and they never both have the block. In a conflict the borrower gives way,
-# and releases the block. A block that the borrower has taken belongs to the borrower until it is
-# released, or the borrower's process ends.
+# The owner writes LENT, and the borrower writes TAKEN, so each word has one writer. To take a
+# block, the borrower writes TAKEN and then reads LENT again. To take a block back, the owner clears
+# LENT and then reads TAKEN. A memory fence makes each write visible before the read that follows
+# it. So at least one of the two processes sees the other's write, and they never both have the
+# block. In a conflict the borrower gives way, and releases the block. A block that the borrower has
+# taken belongs to the borrower until the borrower releases it or its process ends.
 
-# Stands for a buffer that its owner took back before it was read here.
+# Returned in place of a buffer that the owner took back before this process read it.
 REVOKED: Final = memoryview(b"")
 
 
@@ -62,8 +62,8 @@ class Held(weakref.ref[Bytes]):
 class BorrowedArena:
     """Another process's arena, mapped once.
 
-    `owner` identifies the peer that offered it; only messages of that peer may name its blocks.
-    None if peers are not distinguished.
+    `owner` identifies the peer that offered the arena; only messages of that peer may name blocks
+    of the arena. It is None if peers are not distinguished.
 
     Raises  ArenaError unless the arena is exactly as announced
     Thread  any
@@ -76,9 +76,10 @@ class BorrowedArena:
         self._mapping = open_arena(pid, fd, size, arena_id)
         self._words = words(self._mapping)
         self._size = size
-        # Whether the owner has ended: a release then also frees the block's pages.
+        # Whether the owner was lost: a release then also frees the block's pages.
         self._is_orphan = False
-        # Guards `take`. The garbage collector removes entries of _held without it, at any time.
+        # Guards `take`. The garbage collector removes entries of _held without this lock, at any
+        # time.
         self._lock = threading.RLock()
         self._held: dict[int, Held] = {}
         fork.borrowers.add(self)
@@ -86,7 +87,7 @@ class BorrowedArena:
     def take(self, descriptor: Buffer, size: int) -> Buffer:
         """Return the bytes of a block, which belong to this process until their last view is freed.
 
-        A message that arrives twice gets the same bytes. Return REVOKED if these are not lent now.
+        A message that arrives twice gets the same bytes. Return REVOKED if the block is not lent.
 
         Raises  MessageError for an invalid descriptor
         """
@@ -108,7 +109,8 @@ class BorrowedArena:
         return REVOKED if block is None else block.data
 
     def owner_was_lost(self, *, is_gone: bool) -> None:
-        """Free unused pages if the owner's process has ended; other pages when they are released.
+        """Free the unused pages if `is_gone` says that the owner's process has ended. From now on,
+        each release of a block also frees the block's pages.
 
         Note    blocks of messages that are not read yet count as used
         """
@@ -129,7 +131,7 @@ class BorrowedArena:
         return [block for block in blocks if block is not None]
 
     def forget_all(self) -> None:
-        """Release no block from now on, as they belong to the parent process."""
+        """Release no block from now on, because all blocks belong to the parent process."""
         self._lock = threading.RLock()
         self._held.clear()
 
@@ -201,13 +203,13 @@ def _release(held: Held) -> None:
         arena.release(held)
 
 
-# Guards changes of _arenas; a look-up reads one entry without it.
+# Guards changes of _arenas; a look-up reads one entry without this lock.
 _arenas_lock = threading.Lock()
 _arenas: dict[int, BorrowedArena] = {}
 
 
 def borrow(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
-    """Return the bytes that a descriptor in a sender's message names; REVOKED if not available.
+    """Return the bytes of the block that a descriptor in a sender's message names, or REVOKED.
 
     Raises  MessageError for an invalid descriptor, or one that names memory of another worker
     """

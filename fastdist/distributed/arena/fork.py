@@ -19,10 +19,11 @@ from fastdist.system.sealed_memory import MAP_FIXED, libc_mmap
 from .layout import Bytes, round_up
 
 # Note [Borrowed blocks and fork]
-# A child has the tensors of its parent. But shared memory would stay shared. Each process would see
-# the other's writes. When the parent releases a block, its owner fills it with other data. So the
-# child maps private pages with the same bytes over each block, at the same address. While it
-# copies, the parent releases no block; fork returns in the parent when the child is done.
+# A child has the tensors of its parent, and borrowed blocks would stay shared by both processes.
+# Each process would see the other's writes, and when the parent releases a block, the block's owner
+# fills the block with other data. So the child maps private pages with the same bytes over each
+# block, at the same address. While the child copies, the parent releases no block; fork returns in
+# the parent when the child is done.
 
 _PATIENCE_MS: Final = 5000
 
@@ -36,7 +37,7 @@ class Borrower(Protocol):
         """Return the blocks that are in use here."""
 
     def forget_all(self) -> None:
-        """Release no block from now on, as they belong to the parent process."""
+        """Release no block from now on, because all blocks belong to the parent process."""
 
 
 class Releasable(Protocol):
@@ -47,7 +48,7 @@ class Releasable(Protocol):
 
 
 borrowers: weakref.WeakSet[Borrower] = weakref.WeakSet()
-# The number of forks under way, guarded by the lock, and the blocks that were freed meanwhile.
+# The lock guards the number of forks under way. _late has the blocks that were freed meanwhile.
 _lock = threading.Lock()
 _forks_under_way = 0
 _late: deque[Releasable] = deque()
@@ -64,7 +65,7 @@ _this_thread = _ThisThread()
 def postpone(block: Releasable) -> bool:
     """Keep a block for a later release if a fork is under way; return whether it was kept.
 
-    Thread  any, also within the garbage collector, as it takes no lock
+    Thread  any, also within the garbage collector, as this function takes no lock
     """
     if not _forks_under_way:
         return False
@@ -86,7 +87,7 @@ def _before() -> None:
     global _forks_under_way
     if not any(borrower.held_blocks() for borrower in list(borrowers)):
         return
-    # Created here, as a child of a process with many threads cannot safely load libraries.
+    # Loaded before the fork: a child of a process with many threads cannot safely load libraries.
     _this_thread.remap = libc_mmap()
     _this_thread.pipe = os.pipe()
     with _lock:
@@ -106,7 +107,8 @@ def _in_parent() -> None:
     os.close(pipe[0])
     with _lock:
         _forks_under_way -= 1
-    # Release now, not at the next take: an owner without free blocks lends nothing.
+    # Release the blocks now, not when another block is freed: an owner without free blocks lends
+    # nothing.
     _release_late()
 
 

@@ -1,4 +1,4 @@
-"""The layout of an arena's file, and how its owner creates it and another process opens it."""
+"""The layout of an arena's file, and how the owner creates and another process opens the file."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from fastdist.system import sealed_memory
 from fastdist.system.fence import why_no_fence
 
 # Note [Layout of an arena]
-# The file begins with a table of rows. A row has 64 bytes, one cache line, or eight words of 64
+# The file begins with a table of rows. A row has 64 bytes: one cache line, and eight words of 64
 # bits. Row 0 has the arena's id. Each other row is a slot, for one block that is lent:
 #   LENT    generation of the block; 0 when its owner has taken it back. Written by the owner.
-#   TAKEN   2 g when the borrower has taken the block of generation g, 2 g + 1 when it has released
-#           it. Written by the borrower.
+#   TAKEN   2 g when the borrower has taken the block of generation g, 2 g + 1 when the borrower has
+#           released it. Written by the borrower.
 #   START, END  the block's range. Written by the owner; read by others once the owner is dead.
 # Blocks follow the table, each on separate pages. The file is sparse: pages are allocated on use.
-# Generations only increase, and one store writes a word, so a word is never read half written.
+# Generations only increase. Each word is written by a single store, so it is never read half
+# written.
 
-# How a message names a block: arena, slot, generation, offset.
+# The descriptor by which a message names a block: arena, slot, generation, offset.
 ARENA_BLOCK: Final = struct.Struct("<QIQQ")
 PAGE: Final = mmap.PAGESIZE
 NUM_SLOTS: Final = 1 << 16
@@ -42,7 +43,7 @@ Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class ArenaError(Exception):
-    """Why memory cannot be shared; users never get it, as their tensors go in messages then."""
+    """Memory cannot be shared. Users never get this error: tensors are then sent in messages."""
 
 
 def round_up(size: int) -> int:
@@ -62,7 +63,7 @@ def why_not_viable() -> str | None:
 
 
 def arena_size() -> int:
-    """Return the largest size of an arena: a quarter of the memory available to this process."""
+    """Return the largest size of an arena: a quarter of the available memory, at least 64 MiB."""
     memory = os.sysconf("SC_PHYS_PAGES") * PAGE
     try:
         with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:

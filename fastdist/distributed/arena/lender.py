@@ -18,7 +18,7 @@ offer_ids: Final = itertools.count(-1, -1)
 
 
 class State(Enum):
-    """The state of the offer of this worker's arena to a peer."""
+    """Whether this worker has offered its arena to a peer, and what the peer answered."""
 
     UNTRIED = "no large tensor was sent there yet"
     OFFERED = "offered, and not answered yet"
@@ -30,7 +30,8 @@ class State(Enum):
 class Lender:
     """Lends blocks to one peer; tensors that it cannot lend go in the message.
 
-    `offer(lender)` is called at the first large tensor, and leads to `open` or `refuse`.
+    `offer(lender)` is called at the first large tensor. The peer's answer to the offer leads to a
+    call of `open` or `refuse`.
 
     Thread  any
     """
@@ -38,16 +39,16 @@ class Lender:
     def __init__(self, offer: Callable[[Lender], None], least_bytes: int = LEAST_BYTES) -> None:
         self.least_bytes = least_bytes
         self._offer = offer
-        # Guards the three attributes below. Senders read _arena without it.
+        # Guards the three attributes below. Senders read _arena without this lock.
         self._lock = threading.RLock()
         self._state = State.UNTRIED
         self._reason = ""
         self._arena: Arena | None = None
-        # The lender of this process's GPU memory, if the peer may share that.
+        # The lender of this process's GPU memory, if the peer may share GPU memory.
         self.devices: Any = None
 
     def arena(self) -> Arena | None:
-        """Return the arena from which it lends; make an offer and return None if it is not open."""
+        """Return the arena, or None until the peer has accepted it; make the offer if it is due."""
         arena = self._arena
         if arena is None and self._state is State.UNTRIED:
             self._offer_once()
@@ -76,7 +77,8 @@ class Lender:
     def open(self, arena: Arena) -> None:
         """Lend blocks of arena from now on: the peer has proved that it can read them."""
         with self._lock:
-            # Both in one step: a concurrent close must see the arena, to take its blocks back.
+            # State and arena change in one step: a concurrent close must return the arena, so that
+            # its blocks are taken back.
             if self._state is State.OFFERED:
                 self._state, self._arena = State.OPEN, arena
 

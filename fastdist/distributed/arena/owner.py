@@ -34,12 +34,12 @@ from .layout import (
 )
 from .ranges import Ranges
 
-# Pages that were not used for one to two of these periods are returned to the system. Filling a
-# fresh page takes a millisecond per MiB, ten times as long as a warm one. So pages should survive
-# from one training step to the next.
+# Pages that were not used for one to two of these periods are returned to the system. Filling fresh
+# pages takes a millisecond per MiB, ten times as long as filling pages that were used before. So
+# pages should stay allocated from one training step to the next.
 TRIM_S: Final = 10.0
-# If a block was lent before its connection broke and is untaken after this time, its message was
-# lost.
+# If a connection broke this long ago, and a block that was lent over it is still untaken, the
+# block's message was lost.
 LOST_AFTER_S: Final = 60.0
 
 
@@ -63,15 +63,15 @@ class Block:
         self.lender = lender
         self.message_id = message_id
         self.generation = 0
-        # Whether all its pages were allocated before.
+        # Whether all pages of the block were allocated before it was reserved.
         self.has_pages = False
-        # Until it is True, a thread is copying into the block, so no other may free its range.
+        # While it is False, a thread copies into the block, so no other thread may free its range.
         self.is_filled = False
         self.since = time.monotonic()
 
 
 class Arena:
-    """Shared memory of one process, from which it lends blocks to others of its machine.
+    """Shared memory of one process, which lends blocks to other processes of its machine.
 
     `call_later(seconds, function)` schedules the freeing of unused pages.
 
@@ -97,8 +97,8 @@ class Arena:
         self._generation = 0
         table = np.ndarray((NUM_SLOTS, ROW_WORDS), np.uint64, mapping)
         self._taken: np.ndarray[Any, Any] = table[:, TAKEN]
-        # By slot: whether it is lent, and the value of TAKEN after its block's release. Kept here,
-        # as borrowers may write any value into any row.
+        # By slot: whether its block is lent, and the value that TAKEN has after the release of the
+        # block. These are not in the shared table: borrowers may write any value into any row.
         self._is_lent = np.zeros(NUM_SLOTS, np.bool_)
         self._expected = np.zeros(NUM_SLOTS, np.uint64)
         # For each page: 0 if it is not allocated, else the period (1 or 2) in which it was last
@@ -127,7 +127,8 @@ class Arena:
         start = block.start
         try:
             if not block.has_pages:
-                # Allocate first: without memory a page fault in the copy would end the process.
+                # Allocate first: if no memory is left, a page fault in the copy would end the
+                # process.
                 os.posix_fallocate(self.fd, start, length)
             np.copyto(bytes_at(mapping, start, size), np.frombuffer(data, np.uint8))
         except BaseException as error:
@@ -142,16 +143,16 @@ class Arena:
         return self._hand_out(slot, block)
 
     def end(self, message_id: int) -> None:
-        """Take back the blocks of a message that were not taken."""
+        """Take back the blocks of a message that the receiver has not taken."""
         with self._lock:
             for slot in list(self._slots_of_message.get(message_id, ())):
                 self._revoke(slot)
 
     def renew_if_untaken(self, message_id: int) -> bool:
-        """Return whether no block that was lent for a message was taken.
+        """Return whether a message has blocks, and the receiver has taken none of them.
 
-        The caller sends the message again, so its blocks must not count as lost with an earlier
-        connection.
+        The caller then sends the message again. So the blocks count as lent now: they must not be
+        taken back because an earlier connection broke.
         """
         with self._lock:
             slots = self._slots_of_message.get(message_id, ())
@@ -193,7 +194,7 @@ class Arena:
             return any(slot in self._blocks for slot in slots)
 
     def connection_broke(self, lender: object) -> None:
-        """Take back, after a while, blocks lent to a peer before now that are still untaken."""
+        """Schedule the return of blocks that were lent to a peer before now and stay untaken."""
         now = time.monotonic()
         self._call_later(LOST_AFTER_S, lambda: self._end_lost(lender, now))
 
@@ -235,12 +236,12 @@ class Arena:
             )
 
     def close(self) -> None:
-        """Free all pages that no borrower uses; a page in use lives as long as its mapping."""
+        """Free all pages that no borrower uses; a used page exists until its borrowers unmap it."""
         with self._lock:
             mapping = self._mapping
             if mapping is None:
                 return
-            # An untaken block may belong to the last answer, which is under way, so it stays.
+            # An untaken block may belong to the last answer, which is in transit, so it stays lent.
             self._collect()
             unused = self._free.all()
             self._mapping = None
@@ -249,7 +250,7 @@ class Arena:
             give_pages_back(mapping, start, end)
 
     def _reserve(self, block: Block) -> int | None:
-        """Reserve a range and a slot for a block; under the lock."""
+        """Reserve a range and a slot for a block. The caller holds the lock."""
         self._collect()
         if not self._free_slots and self._num_slots == NUM_SLOTS:
             return None
@@ -294,16 +295,18 @@ class Arena:
                     self._revoke(slot)
 
     def _let_go(self) -> None:
-        """Close a closed arena's descriptor when no block is being filled; under the lock."""
+        """If the arena is closed and no block is being filled, close the file descriptor. The
+        caller holds the lock.
+        """
         is_closed = self._mapping is None and self.fd >= 0
         if is_closed and all(block.is_filled for block in self._blocks.values()):
             os.close(self.fd)
             self.fd = -1
-            # The memory is unmapped with the last view of it.
+            # The memory is unmapped when the last view of it is freed.
             self._taken, self._words = np.empty(0, np.uint64), memoryview(b"")
 
     def _collect(self) -> None:
-        """Free the blocks that borrowers have released; under the lock."""
+        """Free the blocks that borrowers have released. The caller holds the lock."""
         num = self._num_slots
         if self._blocks and self._mapping is not None:
             is_released = self._taken[:num] == self._expected[:num]
@@ -325,11 +328,11 @@ class Arena:
             self._free_slots.append(slot)
 
     def _revoke(self, slot: int) -> None:
-        """Take a block back unless its borrower has taken it; under the lock.
+        """Take a block back unless its borrower has taken it. The caller holds the lock.
 
-        See Note [Who has a block] in borrower.py. A borrower that took it at the same moment
-        notices it and releases the block. Its late write must not affect the slot's next block, so
-        the slot is reused last.
+        See Note [Who has a block] in borrower.py. A borrower that takes the block at the same
+        moment sees that the owner has taken it back, and releases it. The borrower's late write to
+        the row must not affect the next block of the slot, so the slot is reused last.
         """
         block = self._blocks[slot]
         if not block.is_filled:

@@ -1,4 +1,4 @@
-"""Free ranges of an arena; the lowest is used first, as recently used pages are warm."""
+"""Free ranges of an arena; the lowest is used first, so that recently used pages are reused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Ranges:
         self._ends = [end]
 
     def take(self, length: int) -> int | None:
-        """Take `length` from the lowest free range that fits; return its start, or None."""
+        """Take `length` bytes from the lowest free range that fits; return their start, or None."""
         for i, start in enumerate(self._starts):
             if self._ends[i] - start >= length:
                 self._cut(i, start, start + length)

@@ -1,13 +1,13 @@
 """Distributed autograd: one backward pass over all workers that a context reached.
 
-A tensor that goes to another worker inside `with context() as context_id:` leaves a SendRpcBackward
-Node here and a RecvRpcBackward Node there. An autograd message id joins the two.
-`backward(context_id, roots)` runs the local graph. A receive sends its gradients to the worker that
-sent the tensor, and the send at that worker continues the pass there. Gradients stay in the context
-(`get_gradients`), so passes of different contexts do not mix.
+If a tensor is sent to another worker inside `with context() as context_id:`, the sender records a
+SendRpcBackward Node and the receiver a RecvRpcBackward Node. Both Nodes have the same autograd
+message id. `backward(context_id, roots)` runs the local graph. A receive sends its gradients to the
+worker that sent the tensor, and the send on that worker continues the pass there. Gradients stay in
+the context (`get_gradients`), so passes of different contexts do not mix.
 
 container.py           contexts by id, and the `with` block that opens one
-shard.py               a part of the contexts, under one lock
+shard.py               a part of the contexts, guarded by one lock
 context.py             one worker's state of one context
 endings.py             ends contexts, and levels of forward mode, on all workers
 message_autograd.py    wraps messages that carry tensors of a context
@@ -15,7 +15,7 @@ send_rpc_backward.py   the Node of a message whose tensors were sent
 recv_rpc_backward.py   the Node of a message whose tensors were received
 outbox.py              gradients on their way to other workers
 sparse_parts.py        sparse gradients and tensors in messages
-plain_nodes.py         runs a Node without hooks, streams or recording in one function
+plain_nodes.py         runs Nodes that have no hooks or streams and are not recorded
 messages.py            handles the requests of other workers
 backward_pass.py       one worker's part of a pass: its states and how it ends
 pass_metadata.py       the metadata of messages about a pass
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from .functional import hvp as hvp
     from .functional import jvp as jvp
 
-# Assigned after the import of the module with the same name, because users mean the class.
+# Assigned after the import of the submodule `context`, because users mean the class.
 context = container.context
 
 MODES = ("auto", "fast")
@@ -110,16 +110,16 @@ def backward(
 
     With create_graph, the graph is kept and the gradients in the contexts have a graph too, which
     spans all workers. A later pass of the same context, with roots made of these gradients,
-    computes second derivatives. Its gradients are added to those already in the context, as they
-    are added to `.grad` in one process.
+    computes second derivatives. The context adds the gradients of the later pass to the gradients
+    that it has, as `.grad` does in one process.
 
     With accumulate_to_grad, each leaf's `.grad` accumulates on its worker as in a local pass, and
     the leaf's hooks run. The context has the gradients too.
 
     Thread  runs in the calling thread, which waits without the GIL until every worker is done
     Note    in the mode "auto", a pass may take 10 ms longer if an answer needs no gradient or a
-            call in its context failed. A callback that `then` adds to an unfinished Future runs
-            outside of the caller's context, as in PyTorch
+            call in the pass's context failed. A callback that `then` adds to an unfinished Future
+            runs outside of the caller's context, as in PyTorch
     Raises  TypeError; ValueError for an unknown mode; RuntimeError for bad roots or an unknown
             context; the error of any worker; WorkerLostError
 

@@ -16,7 +16,7 @@ _LONGEST_REASON = 1000
 
 
 def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> None:
-    """Send all workers that the context of a pass has reached a request to end the pass.
+    """Send a request to end a pass to all workers that the context of the pass has reached.
 
     Never raises, and waits for no answer; a lost worker needs no notice.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 # Note [The life of a pass]
-# A pass is one BackwardPass on each worker that it reaches, found in the context by the pass's id.
+# On each worker that a pass reaches, the context has one BackwardPass for it, under the pass's id.
 #
 #     begins here           its last Node has run      all that it sent on is answered
 #   ----------------> RUNNING ----------------> SETTLING ----------------> OVER
@@ -38,21 +38,21 @@ _logger = logging.getLogger(__name__)
 #     given up elsewhere before it began here
 #
 # While RUNNING, the pass accepts gradients for the sends that existed when it began. The first
-# error ends it. While SETTLING, it waits only for answers. An answer says that all work after its
-# message is over, so gradients are in place on all workers when backward returns. Once OVER, it is
-# remembered as long as its context: messages that arrive late are counted and dropped, and do not
-# begin it again. A part that is OVER holds no graph and no gradients. If it failed, it keeps only
-# the text of the error.
+# error ends the pass. While SETTLING, the pass waits only for answers to its messages. An answer
+# says that all work caused by the message is over, so gradients are in place on all workers when
+# backward returns. Once OVER, the pass stays in the context as long as the context exists: messages
+# that arrive late are counted and dropped, and do not begin the pass again. A part that is OVER
+# holds no graph and no gradients. If it failed, it keeps only the text of the error.
 #
-# No field stores the state, so it cannot contradict the data. An OVER part has no task, and in a
-# SETTLING part the task's future is done.
+# No field stores the state, so the state cannot contradict the data. An OVER part has no task, and
+# in a SETTLING part the task's future is done.
 
 # Note [Order of locks]
 # Acquire a context's `beginning` first, then its `_lock`, then a pass's `_lock`. The locks of the
-# engine, of a GraphTask and of Futures come last, and no function is called while they are held.
-# Under these locks no message is sent, no Node or kernel runs, and no Future is completed. Only
-# `beginning` is held for long, during the walk of the graph. A thread that waits for `beginning`
-# needs the pass that is set up under it.
+# engine, of a GraphTask and of Futures come last, and no function is called while one of these is
+# held. While any lock of this list is held, no message is sent, no Node or kernel runs, and no
+# Future is completed. Only `beginning` is held for long, during the walk of the graph. A thread
+# that waits for `beginning` needs the pass that the holder of the lock is setting up.
 
 
 class PassState(enum.Enum):
@@ -67,10 +67,10 @@ class Failure(NamedTuple):
     """Why a worker's part of a pass failed, and when (in `clock` units)."""
 
     at_ns: int
-    is_own: bool  # raised on this worker, and not reported by another one
+    is_own: bool  # the error was raised on this worker, not reported by another worker
     words: str
-    # A weak reference to the Node that raised the error, and its name. None if another worker
-    # reported the error or a wait detected it.
+    # A weak reference to the Node that raised the error, and the Node's name. `node` is None if
+    # another worker reported the error, or if it was detected while the pass waited.
     node: ref[Node] | None = None
     name: str = ""
 
@@ -79,7 +79,7 @@ class BackwardPass:
     """One worker's part of one pass.
 
     Thread  any; `_lock` guards the counts, `_awaited` and `_outstanding`. The thread that runs or
-            queues a send stores that send's arrived gradients
+            queues a send stores the gradients that arrived for this send
     """
 
     __slots__ = (
@@ -110,26 +110,27 @@ class BackwardPass:
 
     def __init__(self, terms: Terms, requester: Worker | None = None) -> None:
         self.terms = terms
-        # The worker whose message began the pass here; it gets the answer at the end. None at the
-        # root.
+        # The worker whose message began the pass here, and which gets the answer at the end. None
+        # on the root worker.
         self.requester = requester
         self.task: DistGraphTask | None = None
         # Completed when this part ends, with the first error if there was one.
         self.done: Future[None] = InternalFuture()
-        # Gradients that arrived for sends which have not run yet; None if a send gets no gradients.
+        # Maps a send that has not run yet to its arrived gradients, or to None if it gets none.
         self.received_grads: dict[Node, tuple[Tensor | None, ...] | None] = {}
-        # For gradients that arrived on devices: makes a thread's current streams wait for them.
+        # Maps a send whose gradients arrived on devices to a function, which makes the calling
+        # thread's current streams wait for these gradients.
         self.follow: dict[Node, Callable[[], None]] = {}
         # The workers that were lost before the pass. See
         # Note [Workers that are lost before a pass].
         self.lost_before: frozenset[Worker] = frozenset()
         # Returns the workers that the context has reached; an empty set after the context's end.
         self.reached: Callable[[], set[Worker]] = set
-        # Adds a send for gradients that go to a worker, and returns its message id. Set only with
-        # create_graph. See Note [Gradients that have gradients].
+        # Adds a send for gradients that go to a worker, and returns the send's message id. Set only
+        # with create_graph. See Note [Gradients that have gradients].
         self.record: Callable[[list[Tensor], Worker, Mapping[Device, Device]], int] | None = None
-        # The number of receives in the context when the pass began; later receives are not in its
-        # graph.
+        # The number of receives in the context when the pass began; later receives are not in the
+        # graph of the pass.
         self.num_recvs = 0
         self.num_sent = self.num_received = 0
         self._lock = threading.RLock()
@@ -139,7 +140,7 @@ class BackwardPass:
         self._is_given_up = False
         # For `explain`, in `clock` units: when the pass began, when its last Node had run, and when
         # gradients left and arrived (by message id). `roots` has weak references to the Nodes where
-        # it began.
+        # the pass began.
         self.began_at = self.settled_at = 0
         self.left_at: dict[int, int] = {}
         self.arrived_at: dict[int, int] = {}
@@ -156,14 +157,14 @@ class BackwardPass:
         return PassState.SETTLING if task.future.done() else PassState.RUNNING
 
     def begin(self, task: DistGraphTask, awaited: dict[int, Worker], num_recvs: int) -> None:
-        """Store the task, and the workers whose gradients it waits for, by message id."""
+        """Store the task, and the workers from which the part expects gradients, by message id."""
         self._awaited, self.num_recvs = awaited, num_recvs
         self.roots = tuple([ref(node_of(edge)) for edge in task.graph_roots])
         self.began_at = clock()
         self.task = task
 
     def fail(self, error: BaseException) -> bool:
-        """Fail the part; return False after its last Node, when errors are ignored."""
+        """Fail the part. Return False if its last Node has run: errors are then ignored."""
         task = self.task
         if task is None or task.future.done():
             return False
@@ -171,7 +172,9 @@ class BackwardPass:
         return True
 
     def give_up(self, error: BaseException) -> bool:
-        """End the part because the pass failed elsewhere; return False after an earlier call."""
+        """End the part because the pass failed elsewhere; return False if it was over, or if this
+        method was called before.
+        """
         with self._lock:
             is_news = self.task is not None and not self._is_given_up
             self._is_given_up = True
@@ -232,8 +235,8 @@ class BackwardPass:
     def take(self, message_id: int) -> bool:
         """Count the gradients that arrived for a send; return whether the send must run.
 
-        The result is false if the pass is over, began without the send, or has had an answer for
-        it.
+        The result is false if the pass is over, began without the send, or has already counted
+        gradients for it.
         """
         with self._lock:
             self.num_received += 1
@@ -243,8 +246,8 @@ class BackwardPass:
             return True
 
     def settle(self) -> Future[None]:
-        """Record that the last Node has run, and return a Future of the answers to all that was
-        sent.
+        """Record that the last Node has run, and return a Future that is done when all gradient
+        messages are answered.
         """
         self.settled_at = clock()
         return self.clear_and_wait_for_outstanding_rpcs_async()
@@ -255,8 +258,8 @@ class BackwardPass:
             self.left_at, self.arrived_at, self.unused, self.roots = {}, {}, set(), ()
 
     def add_outstanding_rpc(self, future: Future[Any], *, wait: bool = True) -> None:
-        """Watch a gradient message: its error ends the pass, and if `wait` the pass waits for its
-        answer.
+        """Watch the Future of a gradient message. An error of the message ends the pass; if `wait`
+        is true, the pass waits for the answer.
         """
         if wait:
             with self._lock:
@@ -304,7 +307,7 @@ class BackwardPass:
         """Return the progress: Nodes queued or running, messages, and sends without gradients."""
         with self._lock:
             task, awaited = self.task, self._awaited
-            # Each send that waits for gradients counts as one outstanding task.
+            # Each send that waits for gradients counts as one outstanding task, but is not running.
             is_idle = task is None or task.future.done()
             return Progress(
                 running=0 if is_idle or task is None else max(task.outstanding - len(awaited), 0),

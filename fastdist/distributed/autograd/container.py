@@ -78,7 +78,7 @@ class DistAutogradContainer(EndsEverywhere):
     def get_or_create_context(
         self, context_id: int, brought_by: Worker | None = None, life: object = None
     ) -> DistAutogradContext:
-        """Return the context; create it if this is the first message with its id.
+        """Return the context with an id; create it if this is the first message with that id.
 
         `life` is the incarnation of the context's owner if the owner is neither this worker nor the
         sender.
@@ -111,7 +111,7 @@ class DistAutogradContainer(EndsEverywhere):
         return context
 
     def _owner_of(self, context_id: int, brought_by: Worker, life: object) -> Worker | None:
-        """Return the owner of a context; None for this worker. The id contains only a rank.
+        """Return the owner of a context; None for this worker. The id has only the owner's rank.
 
         Raises  WorkerLostError if `life` is not the present incarnation of that rank
         """
@@ -178,7 +178,7 @@ class DistAutogradContainer(EndsEverywhere):
         self.retrieve_context(context_id)
 
     def release_context(self, context_id: int) -> None:
-        """Release a context here, and notify every worker that it reached.
+        """Release a context here, and notify every worker that the context reached.
 
         Thread  any; does not wait for the peers; each notice is retried up to 20 times
         Raises  ContextError if this worker has no such context
@@ -206,7 +206,7 @@ class DistAutogradContainer(EndsEverywhere):
         return context is not None
 
     def close(self, context: DistAutogradContext, notified_by: Worker | None = None) -> None:
-        """End the pass of a context, and notify the workers that it reached except notified_by."""
+        """End the pass of a context; notify all workers that it reached, except notified_by."""
         # Close the context first, so that a pass that begins now is either refused or found below.
         workers = context.close()
         if debug_log.of_autograd:
@@ -216,11 +216,11 @@ class DistAutogradContainer(EndsEverywhere):
         if part is not None:
             which = id_text(context.id)
             part.fail(ContextReleasedError(f"context {which} was released during a backward pass"))
-        # Messages are sent only now, because the lock is released.
+        # Messages are sent here, where no lock is held.
         self.tell_end(workers - {notified_by}, context.id)
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> list[int]:
-        """Return the given ids whose contexts exist here, and notify the worker when they end."""
+        """Return which of the ids are open here; `worker` will be notified when these end."""
         found = [(number, self.find_context(number)) for number in numbers]
         return [i for i, one in found if one is not None and one.add_known_worker(worker)]
 
@@ -254,8 +254,8 @@ class DistAutogradContainer(EndsEverywhere):
 
     def stop(self) -> None:
         """Forget all contexts and ids."""
-        # Cleared first, so that a function that still runs after RPC's shutdown adds nothing to the
-        # contexts of the next group.
+        # Set to False first, so that a function that still runs after RPC's shutdown adds nothing
+        # to the contexts of the next group.
         self.initialized = False
         for shard in self.shards:
             shard.clear()
@@ -321,7 +321,7 @@ def init(worker_id: int) -> DistAutogradContainer:
     """Allow this worker to open contexts; a second call with the same id does nothing.
 
     Raises  TypeError if worker_id is not a number; ContextError if it is not in 0..65535, or
-            differs from that of an earlier call
+            differs from the worker_id of an earlier call
     """
     if type(worker_id) is not int:
         why = f"expected a worker's id, got {type(worker_id).__name__}"
@@ -404,7 +404,7 @@ class context:
         context_id = self._context_id
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
-        # Also correct if RPC was shut down inside the block: the context does not exist then.
+        # If RPC was shut down inside the block, the context does not exist any more.
         container = _container
         shard = container.shards[context_id & container.mask]
         with shard.lock:

@@ -29,24 +29,24 @@ class DistAutogradContext:
     """The sends, receives, known workers, gradients and passes of one context on this worker.
 
     Thread  any; `_lock` guards everything but the id. No callback runs, no gradient is added and no
-            message is sent while it is held. See Note [Order of locks]
+            message is sent while the lock is held. See Note [Order of locks]
     Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp
     """
 
     def __init__(self, context_id: int, owner: Worker | None = None) -> None:
         self.id = context_id
         # The worker (one incarnation) that opened the context; the context ends when that worker
-        # is lost. None for this worker.
+        # is lost. None if this worker opened the context.
         self.owner = owner
         self._lock = threading.RLock()
         self._workers: set[Worker] = set()
         self._is_closed = False
         self._sends: dict[int, SendRpcBackward] = {}
         self._recvs: dict[int, RecvRpcBackward] = {}
-        # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph. A
-        # Tensor as key would keep the user's Tensor object alive; with a weak key, a freed object
-        # could not be found again. The value is None while a thread has taken the sum out to add to
-        # it.
+        # Maps a leaf's AccumulateGrad to the sum of the leaf's gradients. The AccumulateGrad lives
+        # as long as the leaf is in any graph. A Tensor as key would keep the user's Tensor object
+        # alive; with a weak key, a freed object could not be found again. The value is None while a
+        # thread has taken the sum out to add a gradient.
         self._grads: dict[AccumulateGrad, Tensor | None] = {}
         # Maps a device to the stream on which gradients were last added.
         self._added_on: dict[Device, Any] = {}
@@ -54,7 +54,7 @@ class DistAutogradContext:
         self._passes: dict[int, BackwardPass] = {}
         self._latest: BackwardPass | None = None
         # Held while a pass is set up. Only one pass begins at a time, and messages of a pass wait
-        # until it has begun.
+        # until the pass has begun.
         self.beginning = threading.Lock()
 
     def _context_id(self) -> int:
@@ -102,7 +102,8 @@ class DistAutogradContext:
     def add_known_worker(self, worker: Worker) -> bool:
         """Add a worker before a message is sent to it; return False if the context is over.
 
-        In that case nothing of the context may be sent: the worker would never learn of its end.
+        If the context is over, no data of it may be sent: the worker would not be notified of the
+        context's end.
         """
         return self.add_known_workers({worker})
 
@@ -153,7 +154,7 @@ class DistAutogradContext:
         return self._passes.get(pass_id)
 
     def pass_under_way(self) -> BackwardPass | None:
-        """Return the part that is not over, or None; there is at most one at a time."""
+        """Return this worker's part of the pass under way, or None; only one runs at a time."""
         part = self._latest
         return None if part is None or part.task is None else part
 
@@ -162,7 +163,7 @@ class DistAutogradContext:
         return self._latest
 
     def graph_task(self) -> DistGraphTask | None:
-        """Return the task of the pass under way."""
+        """Return the task of the pass under way, or None."""
         return None if self._latest is None else self._latest.task
 
     def require_no_pass(self, beginning: BackwardPass) -> None:
@@ -195,7 +196,7 @@ class DistAutogradContext:
     def set_graph_task(
         self, task: DistGraphTask, awaited: dict[int, Worker], num_recvs: int
     ) -> bool:
-        """Begin a pass with its task; return False if another worker has given it up before.
+        """Begin a pass with its task; return False if a worker has already given up the pass.
 
         Raises  the errors of require_no_pass
         """
@@ -211,13 +212,13 @@ class DistAutogradContext:
             return True
 
     def give_up_pass(self, terms: Terms, error: BaseException) -> bool:
-        """End a pass that failed elsewhere, or prevent its beginning; return whether this is the
-        first call.
+        """End a pass that failed elsewhere, or prevent its beginning; return False if the pass was
+        over here, or if it was given up before.
         """
         with self._lock:
             part = self._passes.get(terms.pass_id)
             if part is None:
-                # An entry without a task: the pass is over before it begins.
+                # A part without a task is over, so the pass cannot begin here later.
                 self._passes[terms.pass_id] = BackwardPass(terms)
                 return True
         return part.give_up(error)
@@ -226,7 +227,7 @@ class DistAutogradContext:
         """Return the given ids of sends that have no receive in this worker's part of the pass."""
         with self._lock:
             part = self._passes.get(pass_id)
-            # Receives that were added after the beginning are in no graph of the pass, and get no
+            # Receives that were added after the pass began are not in its graph, and get no
             # notices.
             number = len(self._recvs) if part is None else part.num_recvs
             here = set(itertools.islice(self._recvs, number))
@@ -243,13 +244,14 @@ class DistAutogradContext:
         return part.progress()._replace(workers=workers)
 
     def accumulate_grad(self, accumulator: AccumulateGrad, grad: Tensor, mine: bool) -> None:
-        """Add a leaf's gradient to this context; with `mine` it may be kept without a copy.
+        """Add a leaf's gradient to this context, which may keep it without a copy if `mine` is set.
 
         Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp, accumulateGrad
         """
-        # The sum is taken out, added to without the lock, and put back. Another thread that arrives
-        # meanwhile finds no sum and puts in a new one, and then the two are added. A gradient with
-        # tangents or history is kept without a copy, so its memory may be shared with other code.
+        # A thread takes the sum out, adds the gradient without the lock, and puts the new sum back.
+        # Another thread that arrives meanwhile finds no sum and puts in a new one; then the two
+        # sums are added. A gradient with tangents or history is kept without a copy, so its memory
+        # may be shared with other code.
         is_ready = (mine and grad._layout.contiguous) or _is_more_than_an_array(grad)
         while (have := self._take_out_or_put(accumulator, grad, put=is_ready)) is not grad:
             if have is None:
@@ -305,8 +307,8 @@ class DistAutogradContext:
             }
 
     def gradient_of(self, accumulator: AccumulateGrad) -> Tensor | None:
-        """Return the sum of a leaf's gradients; None before the first, and while a thread adds to
-        it.
+        """Return the sum of a leaf's gradients; None before the first gradient, and while a thread
+        adds a gradient.
         """
         with self._lock:
             return self._grads.get(accumulator)
@@ -319,11 +321,11 @@ class DistAutogradContext:
         return grad
 
     def _follow(self, device: Device, grads: Sequence[Tensor]) -> Any:
-        """Make this thread's current stream of a device, which will use grads, wait for the
-        additions on that device; return the stream.
+        """Make this thread's current stream of a device wait for the additions of gradients on that
+        device, because the stream will use `grads`. Return the stream.
 
-        A pass adds on the streams that were current where it began. The next pass may begin on
-        other streams, and an optimiser reads the gradients on a thread of the pool.
+        A pass adds gradients on the streams that were current where the pass began. The next pass
+        may begin on other streams, and an optimiser reads the gradients on a thread of the pool.
         """
         here = backend_of(device.type).current_stream(device.index)
         follow(here, self._added_on.get(device), grads)

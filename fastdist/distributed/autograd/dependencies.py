@@ -1,4 +1,4 @@
-"""Finds the Nodes of this worker that a distributed pass must run, and the sends it waits for."""
+"""Finds which Nodes of this worker a distributed pass must run, and for which sends it waits."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
 
 # Note [The dummy root]
-# On a worker a pass starts in several places: at the root, if it is on this worker, and at every
-# send of the context, when the send's gradients arrive. The graph task is set up as if one Node
-# were the parent of all these starts, so that one walk finds all Nodes to run. In the fast mode
-# every send is assumed to take part. Each counts as one outstanding task from the beginning, so
-# that the local pass cannot look finished while gradients are still on their way.
+# On a worker a pass starts in several places: at the root, if the root is on this worker, and at
+# every send of the context, when the send's gradients arrive. The graph task is set up as if one
+# Node were the parent of all these starts, so that one walk finds all Nodes to run. In the fast
+# mode every send is assumed to take part. Each send counts as one outstanding task from the
+# beginning, so that the local pass does not end while gradients are still on their way.
 
 
 def compute_dependencies(
@@ -54,9 +54,10 @@ def compute_dependencies(
 
 
 def _walk(context: DistAutogradContext, task: DistGraphTask, starts: list[Node]) -> None:
-    """Count dependencies, find the sinks, and mark the Nodes that lead to them, children first.
+    """Count dependencies, find the sinks (leaves and receives), and mark the Nodes that lead to
+    sinks, children first.
 
-    Combines two walks of GraphTask in one, because the walk dominates a tiny pass.
+    This combines two walks of GraphTask in one, because the walk takes most of a tiny pass's time.
     """
     dependencies, exec_info = task.dependencies, task.exec_info
     entered: set[Node] = set()
@@ -105,7 +106,7 @@ def _take_sink(
         info.captures = [capture]
         task.captured_vars.append(None)
     elif node.__class__ is RecvRpcBackward:
-        # A receive is run instead of captured, because it sends its gradients away.
+        # A receive must run, and its gradients are not captured, because it sends them away.
         info.needed = True
     elif not isinstance(node, GraphRoot | SendRpcBackward):
         raise GraphError(
@@ -121,13 +122,13 @@ def _accumulate_in(
 
     def hook(grad: Tensor | None, mine: bool) -> Tensor | None:
         # The tensor's hooks have run: the engine calls them before captures. The AccumulateGrad's
-        # own hooks must run here, because the context accumulates in its place.
+        # own hooks must run here, because the context accumulates in place of the AccumulateGrad.
         hooks: Any = accumulator.hooks
         if hooks is not None and hooks.pre:
             (grad,) = run_prehooks(accumulator, (grad,))
         if grad is not None:
             if to_grad:
-                # `.grad` gets a copy before the context, which may keep the gradient and add to it.
+                # `.grad` gets a copy first: the context may keep the gradient itself and change it.
                 _accumulate_to_grad(accumulator, grad)
             context.accumulate_grad(accumulator, grad, mine)
             if observer is not None:

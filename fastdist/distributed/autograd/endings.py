@@ -1,10 +1,11 @@
-"""Ends a context or a level, which several workers know by one id, on all of them."""
+"""Ends a context or a level on all workers that have it; it has the same id on all of them."""
 
 # Note [Notices of ends]
-# A worker that has sent a context or a level to other workers notifies them of its end, and
-# each of them forwards the notice. Such a notice is lost if its sender is lost. So a worker
-# that loses a peer ends all contexts and levels that the peer owned. It also queries all other
-# owners about ended contexts and levels, and from then on these owners notify it of ends.
+# A worker that has sent a context or a level to other workers notifies these workers when the
+# context or level ends, and each of them forwards the notice. A notice is lost if its sender is
+# lost. So a worker that loses a peer ends all contexts and levels that the peer owned. The worker
+# also queries all other owners about ended contexts and levels, and from then on these owners
+# send it the notices directly.
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 _KIND: Final = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
 _RETRIES: Final = 20
-# Marks a query: the sender holds the contexts or levels with these ids, and asks which have ended.
+# Marks a query: the sender has the contexts or levels with these ids, and asks which have ended.
 _HELD: Final = "held"
 
 
@@ -42,19 +43,19 @@ class EndsEverywhere(ABC):
 
     what: str
     ids: str
-    # The log text, and its level, for a worker that could not be notified.
+    # The text and the level of the log entry for a worker that could not be notified.
     failure: str
     level = logging.INFO
 
     @abstractmethod
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End the context or level with this id if it exists, and notify the workers that got it
-        from here, except notified_by.
+        """End the context or level with this id if it exists, and notify the workers to which this
+        worker has sent it, except notified_by.
         """
 
     @abstractmethod
     def open_to(self, numbers: Sequence[int], worker: Worker) -> Collection[int]:
-        """Return the given ids that are open here, and notify the other worker when they end."""
+        """Return which of the ids are open here; `worker` will be notified when these end."""
 
     @abstractmethod
     def held(self) -> Mapping[Worker, list[int]]:
@@ -63,7 +64,8 @@ class EndsEverywhere(ABC):
     def tell_end(self, workers: Collection[Worker], number: int) -> None:
         """Queue a notice to workers that the context or level has ended.
 
-        Never raises: if a notice does not arrive, the receiver ends it when it loses the owner.
+        Never raises: a worker that gets no notice ends the context or level when it loses the
+        owner.
         """
         if not workers:
             return
@@ -94,8 +96,8 @@ class EndsEverywhere(ABC):
         return None
 
     def worker_lost(self, worker: Worker) -> None:
-        """End everything that a lost worker owned, and query the other owners which of their ids
-        have ended.
+        """End all contexts or levels that a lost worker owned, and query each other owner which of
+        the owner's ids have ended.
         """
         for number in self.held().get(worker, ()):
             self.end(number)

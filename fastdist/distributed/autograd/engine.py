@@ -55,21 +55,21 @@ if TYPE_CHECKING:
 # auto mode each worker, when its part of a pass begins, reports as unused the receives that cannot
 # be reached from any of its starts. The senders then run the sends with undefined gradients. A
 # worker begins its part at the first such report or gradient. A worker may get neither, if its
-# results carry no gradients or only loops lead to it. Such a worker gets a request to begin when
-# the root has waited a little (stall.py). After that every receive is reached from a start of its
-# worker, or is reported as unused, or is missing. So all sends are settled, by induction over the
-# order in which messages were sent.
+# results carry no gradients, or if workers wait for each other's reports in a cycle. Such a worker
+# gets a request to begin when the root has waited a little (stall.py). After that every receive is
+# reached from a start of its worker, or is reported as unused, or is missing. So no send waits
+# forever, by induction over the order in which messages were sent.
 #
 # PyTorch's design notes have a third mode, smart, which would find the participating sends by a
 # round of messages before the pass. It would give the same gradients, and every pass would pay for
 # the round; here only a pass that waits sends queries. So that mode does not exist here.
 
 # Note [Gradients that have gradients]
-# With create_graph each worker records its part of the pass. Gradients with a history travel like
-# the tensors of a call: with a send in the context where they leave, and a receive where they
-# arrive. The gradients in the contexts then lead back over all workers, and a later pass of the
-# same context differentiates them. These sends and receives are not part of the pass that creates
-# them, because they are added after the pass began.
+# With create_graph each worker records its part of the pass. Gradients with a history are sent like
+# the tensors of a call: the sender adds a send to the context, and the receiver adds a receive. The
+# history of the gradients in the contexts then spans all workers, and a later pass of the same
+# context differentiates these gradients. The added sends and receives are not part of the pass that
+# creates them, because they are added after the pass began.
 
 
 class DistEngine:
@@ -98,19 +98,19 @@ class DistEngine:
     ) -> None:
         """Run a pass from roots, and wait for all workers; the gradients stay in the context.
 
-        Raises  ContextError if there is no such context; the first error, with the worker that
-                raised it
+        Raises  ContextError if there is no such context; the first error of the pass, with the name
+                of the worker that raised it
         """
         context = get_instance().retrieve_context(context_id)
         edges, gradients = validate_roots(roots)
         root = GraphRoot(edges, gradients, next_sequence_number())
         pass_id = get_instance().new_autograd_message_id()
-        # The new graph refers to the present one, so the present one must be kept.
+        # With create_graph the new graph refers to the present graph, which must then be kept.
         keeps_graph = retain_graph or create_graph
         terms = Terms(context_id, pass_id, keeps_graph, is_auto, create_graph, to_grad)
         part, task, _ = self._begin(context, root, terms)
         assert task is not None, "a pass that has not been announced was aborted"
-        # Done at the ends of this worker's part, and of the parts that got a request to begin.
+        # Futures for the ends of this worker's part, and of all parts that were requested to begin.
         begun: list[Future[Any]] = [part.done]
         failed: Future[Any] | None = None
 
@@ -155,7 +155,7 @@ class DistEngine:
         batch: GradientBatch,
         asked: LaneCall,
     ) -> None:
-        """Wait for the answer to a gradient message, and continue with the gradients in it."""
+        """Wait for the answer to a gradient message; continue with the gradients in the answer."""
         try:
             wait_for_pass(context, task.part, partial(has_answer, asked, begun), begun)
         except BaseException:
@@ -167,8 +167,8 @@ class DistEngine:
         try:
             reply = asked.result()
         except Exception as error:
-            # An error of the callee, or its loss. The error ends the pass, and the waiting thread
-            # raises it.
+            # The callee raised an error, or it was lost. The error ends the pass, and the waiting
+            # thread raises it.
             batch.sent.try_complete(error=error)
             return
         if MESSAGES in reply.metadata and context.graph_task() is task:
@@ -176,7 +176,7 @@ class DistEngine:
             fresh = not batch.to.is_self
             starts = self._arrive(context, task.part, came, fresh=fresh)
             self._work(task, starts, outbox)
-        # Complete the batch only now, so that the pass could not look finished before.
+        # Complete the batch only after this work, so that the pass does not look finished before.
         batch.sent.try_complete(None)
 
     def _tell_unused(
@@ -203,12 +203,12 @@ class DistEngine:
         sender: Worker | None = None,
         direct: bool = False,
     ) -> tuple[Future[None], GradientBatch | None]:
-        """Continue from sends whose gradients arrived. The Future is done when all later work is.
+        """Continue from sends whose gradients arrived; return a Future that the answer waits for.
 
-        The first gradients of a pass set it up here, and are answered when the whole part has ended
-        and its own messages are answered. Later gradients are answered immediately. If `direct` is
-        true, the sender waits for the answer, and a batch of gradients for it may be returned. The
-        caller sends that batch in the answer.
+        The first gradients of a pass set up this worker's part. They are answered when the whole
+        part has ended and the part's own messages are answered. Later gradients are answered
+        immediately. If `direct` is true, the sender waits for the answer, and a batch of gradients
+        for the sender may be returned as well. The caller sends that batch in the answer.
 
         Raises  ContextError for an unknown message id; ContextReleasedError if the pass is over
         """
@@ -221,8 +221,8 @@ class DistEngine:
                 raise ContextReleasedError(
                     f"a backward pass of context {id_text(context.id)} has ended here"
                 )
-            # Notices of unused sends, or a request to begin, came after the part's end: only count
-            # them.
+            # Notices of unused sends, or a request to begin, arrived after the part's end: only
+            # count them.
             self._arrive(context, part, came, fresh=fresh)
             return _done(), None
         # Read now, because the part replaces `done` at its end.
@@ -329,10 +329,11 @@ class DistEngine:
             self._empty(task, queue, outbox, len(starts))
 
     def _empty(self, task: DistGraphTask, queue: OwnQueue, outbox: Outbox, starts: int) -> None:
-        """Run the queued Nodes, and those that they queue, for `starts` outstanding tasks.
+        """Run the queued Nodes, and all Nodes that these queue. In the task, all of them together
+        count as `starts` outstanding tasks.
 
-        The thread-local state is set once, and not for each Node as in the local engine: that would
-        cost as much as a small Node.
+        Most thread-local state is set once, and not for each Node as in the local engine: setting
+        all of it would take as long as a small Node.
         """
         engine, context_id = local_engine(), task.part.terms.context_id
         plain = is_plain(task)
@@ -344,7 +345,7 @@ class DistEngine:
             while not task.has_error and (taken := queue.take()) is not None:
                 if outbox.batches and outbox.is_due(_elements(taken[0])):
                     outbox.flush()
-                # Set before each Node, because a hook may have changed it.
+                # Checked before each Node: a hook may have changed the context or the grad mode.
                 if current_context_id() != context_id:
                     force_current_context_id(context_id)
                 if tls.grad is not task.create_graph:
@@ -443,8 +444,8 @@ class DistEngine:
 
 
 def _reached(context: Callable[[], DistAutogradContext | None]) -> set[Worker]:
-    """Return the workers that a context has reached; an empty set if the context has been freed,
-    because passes hold it weakly.
+    """Return the workers that a context has reached; an empty set if the context has been freed
+    (passes hold only a weak reference to it).
     """
     found = context()
     return set() if found is None else found.known_workers()

@@ -18,10 +18,10 @@ from .engine import dist_engine
 from .message_autograd import context_guard
 
 # Note [Inputs that live elsewhere]
-# An input may be an RRef to a Tensor of any worker, such as a parameter that stays where it is. The
-# function then gets another RRef, created on the owner, to a new leaf or to a dual tensor. Calls on
-# that RRef carry history and tangents. The product is returned as an RRef to a Tensor on the
-# parameter's worker. A direction for such an input may be a Tensor or an RRef.
+# An input may be an RRef to a Tensor of any worker, such as a parameter that stays on its worker.
+# The function then gets another RRef, created on the owner, to a new leaf or to a dual tensor.
+# Calls on that RRef carry history and tangents. The product for such an input is returned as an
+# RRef to a Tensor on the same worker. A direction for such an input may be a Tensor or an RRef.
 
 # Note [Two passes for a Hessian]
 # A Hessian-vector product is computed by a second pass over a recorded first pass; the second
@@ -45,7 +45,7 @@ def jvp(
     an RRef to a Tensor of another worker. No graph is recorded, even in an open context. To
     differentiate the product, call func on dual tensors inside a context.
 
-    Thread  runs in the caller
+    Thread  runs in the calling thread
     Raises  TypeError if an input or a result is not a Tensor; RuntimeError if v does not fit the
             inputs, or is missing for an input of several elements; with strict, RuntimeError if a
             result does not depend on the inputs
@@ -90,7 +90,7 @@ def hvp(
     an RRef to a Tensor of another worker; the product is then an RRef to a Tensor of that worker.
     The passes use a private context, and leave open contexts and `.grad` unchanged.
 
-    Thread  runs in the caller
+    Thread  runs in the calling thread
     Raises  TypeError if an input is not a Tensor; RuntimeError if v does not fit the inputs, or is
             missing for an input of several elements; if the result of func is not a single number;
             with strict, if the result does not depend on an input; errors of a pass
@@ -118,7 +118,7 @@ def hvp(
     with _in_new_context() as context_id, enable_grad():
         leaves = [_leaf(x, requires_grad=True) for x in given]
         pairs = [
-            # An RRef is checked by its owner.
+            # The owner of an RRef checks the direction.
             (x, t if isinstance(x, RRef) else _fitting(x, t, i))
             for i, (x, t) in enumerate(zip(leaves, directions, strict=True))
         ]
@@ -177,7 +177,7 @@ def _shape_of(value: Any) -> str:
 
 
 def _directions(v: Any, given: Sequence[Input]) -> Sequence[Input | None]:
-    """Return one direction for each input; None for a single input of one element."""
+    """Return one direction for each input; if v is None, return None for the only input."""
     if v is None:
         if len(given) != 1:
             raise GraphError(
@@ -240,7 +240,7 @@ def _dual(leaf: Input, direction: Input | None, number: int) -> Input:
 
 
 def _dual_there(leaf: RRef[Tensor], direction: Input | None, number: int) -> Input:
-    """Return, on the owner of a leaf, a dual tensor of it at the caller's level."""
+    """Return, on the owner of a leaf, a dual tensor of the leaf at the caller's level."""
     return _dual(leaf.local_value(), direction, number)
 
 
@@ -269,7 +269,7 @@ def _dot(
 def _dot_there(
     leaf: RRef[Tensor], direction: Input | None, number: int, context_id: int, strict: bool
 ) -> Tensor | None:
-    """Run _dot on the leaf's owner, in the caller's graph."""
+    """Run _dot on the leaf's owner; the result belongs to the caller's graph."""
     return _dot(leaf.local_value(), direction, number, context_id, strict)
 
 

@@ -11,11 +11,12 @@ from ...engine.ready_queue import NodeTask, ReadyQueue
 _logger = logging.getLogger(__name__)
 
 # Note [GPU to CPU continuations]
-# A local pass CPU -> GPU -> CPU ends in its caller, which waits on the pass's CPU queue. A
-# distributed pass has no waiting caller on this worker. A device thread must not run CPU Nodes,
-# because it would stall every other pass on that GPU. So a device thread hands a CPU Node to the
-# queue of the one global CPU thread, which forwards it to the pool. A receive counts as a CPU Node,
-# wherever its tensors are: it waits until gradients are copied to the CPU, and sends them.
+# A local pass CPU -> GPU -> CPU runs its last CPU Nodes on the calling thread, which waits on the
+# pass's CPU queue. A distributed pass may have no waiting caller on this worker. A device thread
+# must not run CPU Nodes, because it would stall every other pass on that GPU. So a device thread
+# hands a CPU Node to the queue of the one global CPU thread, which forwards the Node to the pool. A
+# receive counts as a CPU Node, even if its tensors are on a GPU: it waits until the gradients are
+# copied to the CPU, and sends them.
 
 NAME = "fastdist-cpu-continuations"
 
@@ -71,7 +72,7 @@ class GlobalCpuThread:
                 # The waiting caller of the pass raises the error; this thread must survive for the
                 # next pass.
                 task.set_exception(error)
-            # Drop the references, so that they do not live while this thread waits.
+            # Drop the references, so that the objects can be freed while this thread waits.
             del task, item
 
 

@@ -14,10 +14,10 @@ from .context import DistAutogradContext
 # Note [Workers that are lost before a pass]
 # The loss of a worker ends the passes that are under way. A later pass would wait forever for the
 # gradients of tensors that were sent to that worker. In the auto mode these sends run without
-# gradients. That is correct: a root that depended on them would have to send a gradient to the lost
-# worker, which fails the pass. In the fast mode every send takes part, so the pass fails. A send
-# and a receive store the incarnation of their peer, so a later worker of the same rank is not
-# mistaken for it.
+# gradients. That is correct: if a root depended on such a send, the pass would have to send a
+# gradient to the lost worker, and would fail. In the fast mode every send takes part, so the pass
+# fails. A send and a receive store the incarnation of their peer, so a later worker of the same
+# rank is not mistaken for the lost worker.
 
 
 def handle_lost_worker(worker: Worker) -> None:
@@ -58,7 +58,8 @@ def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> l
                 )
             )
             return []
-        # Count a notice as if the lost worker had sent it, so that as many are sent as received.
+        # Count a notice as if the lost worker had sent it, so that the numbers of sent and received
+        # messages remain equal.
         part.note_sent()
         if part.take(message_id):
             send.set_unused(part)

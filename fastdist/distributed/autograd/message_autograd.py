@@ -1,4 +1,4 @@
-"""Adds sends to outgoing messages, and receives to incoming ones."""
+"""Adds sends to outgoing messages, and receives to incoming messages."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ _NOT_RECORDED = "autograd.not_recorded"
 # The workers that a request reached through its callee. The context's owner needs to know them,
 # because the callee may be dead when the context is released.
 _REACHED = "autograd.reached"
-# The incarnation of the context's owner, if that is neither the sender nor the receiver: the id
-# contains only a rank, which a later incarnation may have by now.
+# The incarnation of the context's owner, if that is neither the sender nor the receiver. The id of
+# the context contains only a rank, which a later incarnation may have by now.
 _OWNER = "autograd.owner"
 
 
 class AutogradInterceptor:
-    """Adds a send at the sender, and a receive at the receiver, to tensors that cross workers.
+    """Records tensors that go to another worker: a send on the sender, a receive on the receiver.
 
     Source  PyTorch, torch/csrc/distributed/autograd/utils.cpp
     """
@@ -101,7 +101,7 @@ class AutogradInterceptor:
         if wanting and not recorded:
             request.metadata[_NOT_RECORDED] = True
             wanting = []
-        # A worker that receives the context without tensors must be notified of its end as well.
+        # A worker that gets the context without tensors must also be notified of the context's end.
         if not context.add_known_worker(request.peer):
             raise released_inside(context.id)
         device_map = _device_map_to(request.peer)
@@ -142,7 +142,7 @@ class AutogradInterceptor:
             _wrap(answer, context, wanting, MessageType.FORWARD_AUTOGRAD_RESP, device_map)
 
     def response_in(self, answer: Message, request: Message) -> None:
-        """Join a response's tensors to the caller's graph."""
+        """Connect a response's tensors with the caller's graph, by a receive."""
         block, asked = answer.autograd, request.autograd
         if asked is None:
             return
@@ -156,7 +156,7 @@ class AutogradInterceptor:
                 # worker notifies them of the end.
                 container.tell_end(others, asked.context_id)
         if block is not None:
-            # If the context is over here and its owner is lost, this check prevents a new context.
+            # If the context is over here and its owner is lost, `life` prevents a new context.
             life = answer.metadata.get(_OWNER)
             context = get_instance().get_or_create_context(block.context_id, answer.peer, life)
             add_recv_rpc_backward(context, block.message_id, answer)
@@ -231,7 +231,7 @@ def send_recorded(
     to_worker: Worker,
     device_map: Mapping[Device, Device] | None = None,
 ) -> int:
-    """Store a send for gradients with a history; return its id, or NOT_RECORDED if there are none.
+    """Store a send for the gradients that have a history; return its id, or else NOT_RECORDED.
 
     See Note [Gradients that have gradients].
     """
@@ -276,8 +276,9 @@ def _receive(
 
 
 def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
-    """Return the serialised form of a sparse tensor, with the history of its values. The tensor may
-    be in the answer to a call in a context, which the packing code cannot detect.
+    """Return the serialised form of a sparse tensor, with the history of its values. The history is
+    also sent outside of a context, because the packing code cannot detect that the tensor is in the
+    answer to a call in a context.
     """
     return rebuild_recorded, carried_parts(
         tensor, has_history=tensor._edge is not None and tls.grad
@@ -285,7 +286,7 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
 
 
 class context_guard:
-    """Makes a context current for this thread in a block; Nodes of passes run in such blocks."""
+    """Makes a context current for this thread in a `with` block; Nodes of passes run in one."""
 
     __slots__ = ("_before", "_context_id")
 

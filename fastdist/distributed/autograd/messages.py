@@ -29,7 +29,7 @@ from .tangent_store import TangentInterceptor, tangent_store
 
 
 def handle_gradients(request: Message) -> Reply | Future[None]:
-    """Continue a pass from the sends to which these gradients belong."""
+    """Continue a pass from the sends to which the gradients in the request belong."""
     metadata = request.metadata
     terms = filled(Terms, metadata, request.peer.id)
     came = unpack(request.tensors, metadata, request.peer.id)
@@ -55,7 +55,7 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
 def handle_abort(request: Message) -> None:
     """End this worker's part of a pass that failed elsewhere, and forward the abort.
 
-    A worker that has had the abort before does not forward it, so it does not circulate.
+    A worker forwards only the first abort of a pass, so that aborts do not circulate.
     """
     metadata, sender = request.metadata, request.peer.id
     terms, reason = filled(Terms, metadata, sender), text(metadata, REASON, sender)

@@ -9,7 +9,8 @@ from ..rpc.message.error_parts import rebuild_error, reduce_error, set_error_sta
 from ..rpc.message.remote_errors import text_of
 from .container import get_instance
 
-# Key in the `__dict__` of an error, which is pickled with it: its text with the worker as prefix.
+# The key of an error's text, with the worker as prefix, in the error's `__dict__`, which is pickled
+# with the error.
 _TEXT = "_text_with_node"
 _LED = "Error on Node "
 
@@ -25,8 +26,8 @@ def with_node_named(error: BaseException) -> BaseException:
         return error
     if isinstance(error, RuntimeError) and text_of(error).startswith(_LED):
         return error
-    # An error from another worker may have the prefix already. It is looked up in `args`, because
-    # the text of a KeyError is the repr of its argument.
+    # An error from another worker may have the prefix already. This code searches for the prefix in
+    # `args`, because the text of a KeyError is the repr of its argument.
     given = error.args[0] if error.args else None
     is_led = isinstance(given, str) and given.startswith(_LED)
     earlier = error.__dict__.get(_TEXT, given if is_led else None)
@@ -63,7 +64,7 @@ def _rebuilt(error: Exception, text: str) -> Exception:
 
 
 def _as_runtime_error(kind: type[Exception]) -> type[Exception]:
-    """Return a subclass of RuntimeError and of kind, which is pickled as kind."""
+    """Return a subclass of RuntimeError and `kind`; its instances are pickled as `kind`."""
 
     def text(error: Exception) -> str:
         return error.__dict__.get(_TEXT) or kind.__str__(error)

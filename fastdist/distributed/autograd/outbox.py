@@ -30,23 +30,25 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 # Note [Gradients that wait a little]
-# A thread that works on a pass holds back gradients for other workers while its next Node is light.
-# The gradients of many calls to one worker then leave as one message. The thread holds them for at
-# most HOLD_S or one light Node, and sends them immediately when it has nothing else to do.
+# A thread that works on a pass holds back gradients for other workers while its next Node is light
+# (has at most LIGHT elements). The gradients of many calls to one worker are then sent as one
+# message. The thread holds them back for at most HOLD_S plus the time of one light Node, and sends
+# them immediately when it has nothing else to do.
 #
-# Gradients leave in one of three ways. The root's own thread has no other work after it has sent
-# gradients. So it sends them on a separate lane, requests a `direct` answer, and reads the answer
-# itself, without a switch of threads. A worker that can complete such a message puts the gradients
-# for its sender into the answer. All other gradients go as messages on the shared lane.
+# Gradients are sent in one of three ways. First, the thread that began the pass has no other work
+# after it has sent gradients. So it sends them on a separate lane, requests a `direct` answer, and
+# reads the answer itself, without a switch of threads. Second, a worker that can answer such a
+# message immediately puts the gradients for the message's sender into the answer. Third, all other
+# gradients are sent as messages on the shared lane.
 
 HOLD_S = 200e-6
 LIGHT = 1 << 14  # elements
 
-# Names in a message's metadata. MESSAGES: pairs of an autograd message id and its tensor count.
+# Names in a message's metadata. MESSAGES: pairs of an autograd message id and a tensor count.
 MESSAGES = "messages"
 DIRECT = "direct"
-# RECORDED: for each pair, the id of the send that was added for its gradients, or NOT_RECORDED;
-# present only with create_graph.
+# RECORDED: for each of these pairs, the id of the send that was added for the gradients, or
+# NOT_RECORDED; present only with create_graph.
 RECORDED = "recorded"
 NOT_RECORDED = -1
 # The receiver's device of each gradient, as text; left out if all are on the CPU.
@@ -58,8 +60,8 @@ UNUSED = -1
 class Gradients(NamedTuple):
     """The gradients of the tensors of one message.
 
-    `tensors` is None if no root depends on any of the tensors. `devices` has the receiver's device
-    of each gradient, from the device map of the message; empty if all are on the CPU.
+    `tensors` is None if no root depends on any of the tensors. `devices` has, for each gradient,
+    its device on the receiver, from the device map of the message; empty if all are on the CPU.
     """
 
     message_id: int
@@ -69,7 +71,7 @@ class Gradients(NamedTuple):
     devices: Sequence[str] = ()
     # The copies from devices to the CPU that must be complete before the tensors are read.
     copies: HostCopies | None = None
-    # Makes a thread's current streams wait for the tensors that are on devices.
+    # A function that makes the calling thread's current streams wait for the tensors on devices.
     follow: Callable[[], None] | None = None
 
 
@@ -177,8 +179,8 @@ class Outbox:
         answered.add_done_callback(batch.look)
 
     def send_direct(self) -> tuple[GradientBatch, LaneCall] | None:
-        """Send all batches, one on a lane whose answer this thread will read; None if that is
-        impossible.
+        """Send all batches, one of them on a separate lane, and return that batch and the call. The
+        calling thread must read the call's answer. Return None if no separate lane was used.
         """
         if not self.batches:
             return None
@@ -205,14 +207,14 @@ class Outbox:
 
 
 def goals_of(message: Message) -> Sequence[Device]:
-    """Return the target devices of all tensors of a message, or nothing if none is on a device. A
-    target is the receiver's device for a gradient.
+    """Return, for each gradient and tangent in a message, its device on the receiver. Return an
+    empty sequence if all of them are on the CPU.
     """
     metadata: Any = message.metadata
     if DEVICES not in metadata or all(tensor._layout.device is CPU for tensor in message.tensors):
         return ()
     devices = spread(metadata[DEVICES], metadata.get(SPARSE, ()))
-    # The tensors after the gradients are tangents, each of a tensor before it.
+    # The tensors after the gradients are tangents; each is the tangent of an earlier tensor.
     has_tangent = {entry.tangent: entry.tensor for entry in message.tangents}
     found: list[Device] = []
     for i, tensor in enumerate(message.tensors):
@@ -231,7 +233,7 @@ def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[G
     """
     pairs = numbers(metadata, MESSAGES, sender)
     tensors = together(_own_memory(tensors), metadata, sender)
-    # Called after `together`, so that `follow` also includes its work on the device.
+    # Called after `together`, so that `follow` also waits for the work of `together` on the device.
     follow = arrival_of(tensors)
     counts = pairs[1::2]
     is_fit = len(pairs) % 2 == 0 and all(count >= UNUSED for count in counts)
@@ -257,11 +259,11 @@ def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[G
 
 
 def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return the tensors of a message; those that share memory with another one are copied.
+    """Return the tensors of a message; a tensor that shares memory with an earlier one is copied.
 
     Gradients that shared memory at the sender arrive in one buffer (rpc/message/tensors.py). For
-    example, the gradients of x and y in x + y are one array. But code that adds to a gradient here
-    must own its memory.
+    example, the gradients of x and y in x + y are one array. But this worker may add to a gradient
+    in place, so the gradient must own its memory.
     """
     if len(tensors) < 2:
         return tensors

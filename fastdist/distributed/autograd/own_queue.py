@@ -37,5 +37,5 @@ class OwnQueue(ReadyQueue):
         heappush(self.heap, (-node.seq, self.pushed, node, inputs))
 
     def take(self) -> tuple[Node, InputBuffer] | None:
-        """Return the deepest Node and its gradients, or None if the queue is empty."""
+        """Return the Node that was recorded last, and its gradients; None if the queue is empty."""
         return heappop(self.heap)[2:] if self.heap else None

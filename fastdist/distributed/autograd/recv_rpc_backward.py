@@ -37,18 +37,19 @@ class Context(Protocol):
 
 
 class RecvRpcBackward(Node):
-    """Backward of receiving tensors: sends their gradients to the worker that sent them.
+    """Backward of a receive: sends the gradients of the received tensors to the tensors' sender.
 
-    Holds its context weakly, because the context holds it. `device_map` maps the devices on which
-    the tensors arrived to the sender's devices; gradients use it on the way back.
+    The Node has a weak reference to its context, because the context holds the Node. `device_map`
+    maps the devices on which the tensors arrived to the devices of the sender, to which the
+    gradients go back.
 
     Source  PyTorch, torch/csrc/distributed/autograd/functions/recvrpc_backward.cpp
     """
 
-    # Run without any gradient too, because the sender waits for an answer.
+    # The Node also runs if no gradient reached it, because the sender waits for an answer.
     accepts_undefined = True
     takes_sparse: ClassVar[bool] = True
-    # A receive may block, for a copy to the CPU or for a peer that accepts no more bytes. See
+    # A receive may block: on a copy to the CPU, or until the peer accepts more bytes. See
     # Note [GPU to CPU continuations].
     waits: ClassVar[bool] = True
     __slots__ = ("_context", "device_map", "from_worker", "message_id", "num_outputs")
@@ -72,8 +73,8 @@ class RecvRpcBackward(Node):
         self._context = ref(context)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Send the gradients; undefined ones become zeros, because the sender needs one per
-        tensor.
+        """Send the gradients; undefined ones become zeros, because the sender needs one gradient
+        per tensor.
         """
         arrays = g if g.__class__ is tuple else (g,)
         grads = tuple(
@@ -145,7 +146,7 @@ class RecvRpcBackward(Node):
         return bool(lender.devices.is_open(device, there))
 
     def _places(self) -> list[str]:
-        """Return the sender's device for each gradient; empty without a device map."""
+        """Return the name of the sender's device for each gradient; [] without a device map."""
         if not self.device_map:
             return []
         there = [self.device_map.get(layout.device) for layout in self.output_layout]
@@ -157,14 +158,15 @@ class RecvRpcBackward(Node):
 
 
 # Note [Gradients between GPUs]
-# If tensors travel from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), so do their gradients. The
-# gradients use the device map of the receive, which may differ from that of calls to the same
-# worker, so the message names their devices (`goals`). They stay on their device until the message
-# is packed. Then `follow` makes the streams of the packing thread wait for them. At the receiver,
-# another `follow` makes the streams of the pass wait for them. Tangents travel with their
-# gradients. Gradients with a history get a receive with the inverted map, for the gradients of a
-# further pass. The coordinates of sparse gradients are copied to the CPU, because the receiver
-# reads them. Gradients with tangents are copied to the CPU completely.
+# If tensors travel from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), their gradients do so as well.
+# The device map of the receive determines the target devices of the gradients. It may differ from
+# the device map of calls to the same worker, so the message names the target devices (`goals`). The
+# gradients stay on their device until the message is packed. Then `follow` makes the streams of the
+# packing thread wait for the gradients. At the receiver, another `follow` makes the streams of the
+# pass wait for them. The tangents of a gradient are sent with it. A receive is added as the history
+# of gradients that had a history at the sender; its device map is the inverted one, for the
+# gradients of a further pass. The coordinates of sparse gradients are copied to the CPU, because
+# the receiver reads them. Sparse gradients with tangents are copied to the CPU completely.
 
 
 def _on_their_way(
@@ -173,9 +175,10 @@ def _on_their_way(
     stays_on_device: Callable[[Device], bool],
     has_history: bool,
 ) -> tuple[list[Tensor], HostCopies | None]:
-    """Return the gradients on the CPU, perhaps with copies under way, or on devices where they
-    stay. The sending thread waits for the copies, once for all gradients of a message. With a
-    history, sparse gradients become dense, so that the history continues at the receiver.
+    """Return the gradients to send, and their copies to the CPU, which may be unfinished (None
+    without copies). A gradient that need not be copied stays on its device. The sending thread
+    waits once for the copies of all gradients of a message. If `has_history`, sparse gradients
+    become dense, so that the history continues at the receiver.
     """
     grads: list[Tensor] = []
     away: list[int] = []
@@ -187,8 +190,8 @@ def _on_their_way(
         elif grad._layout.is_sparse and has_history:
             grad = grad.to_dense()
         grads.append(grad)
-        # A gradient on another device than its tensor goes through the CPU; the send at the other
-        # worker moves it to the device of the sent tensor.
+        # A gradient that is not on the device of its tensor goes through the CPU; the send Node of
+        # the other worker moves the gradient to the device of the sent tensor.
         stays = stays and grad._layout.device is layout.device
         if grad._layout.device is not CPU and (not stays or grad._layout.is_sparse):
             away.append(i)
@@ -222,20 +225,20 @@ def _with_tangents(grads: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _arrays_of(grad: Tensor) -> Sequence[Any]:
-    """Return the arrays of a gradient to copy; for a sparse one, its coordinates and values."""
+    """Return the arrays of a gradient: for a sparse gradient, its coordinates and values."""
     if not grad._layout.is_sparse:
         return (grad._array,)
     return grad._array.indices, grad._array.values
 
 
 def _half_on_host(grad: Tensor, indices: np.ndarray[Any, Any]) -> Tensor:
-    """Return a sparse gradient whose coordinates alone are being copied to the CPU."""
+    """Return a sparse gradient with `indices`, on the CPU, as coordinates and the old values."""
     coo: Coo = grad._array
     return wrap(Coo(indices, coo.values, coo.layout, coo.is_coalesced), coo.layout)
 
 
 def _on_host(grad: Tensor, arrays: Sequence[np.ndarray[Any, Any]], has_history: bool) -> Tensor:
-    """Return a gradient whose arrays are being copied to the CPU, and must not be read yet."""
+    """Return a gradient made of `arrays`: CPU copies that must be complete before they are read."""
     if has_history or levels_of((grad,)):
         return move.of_copy(grad, arrays[0], CPU) if len(arrays) == 1 else grad.to(CPU)
     if len(arrays) == 1:

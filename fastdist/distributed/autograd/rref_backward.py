@@ -20,7 +20,7 @@ from .engine import dist_engine
 def rref_backward(
     self: RRef[Any], dist_autograd_ctx_id: int = INVALID_CONTEXT_ID, retain_graph: bool = False
 ) -> None:
-    """Run a backward pass on the owner, from the tensor of this RRef, and wait for it.
+    """Run a backward pass from the tensor of this RRef on its owner, and wait until the pass ends.
 
     With a context id, the pass is a distributed pass of that context; without an id, it is a local
     pass of the owner.

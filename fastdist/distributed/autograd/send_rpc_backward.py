@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class SendRpcBackward(Node):
     """Backward of sending tensors: passes on the gradients that a message brought back.
 
-    It has no inputs; `set_grads` stores its results for a pass. `device_map` maps the devices of
-    this worker's tensors to the receiver's.
+    The Node has no inputs; `set_grads` stores the gradients that the Node returns in a pass.
+    `device_map` maps the devices of this worker's tensors to the receiver's devices.
 
     Source  PyTorch, torch/csrc/distributed/autograd/functions/sendrpc_backward.cpp
     """
@@ -55,8 +55,9 @@ class SendRpcBackward(Node):
         devices: Sequence[str] = (),
         follow: Callable[[], None] | None = None,
     ) -> None:
-        """Store the gradients of one message for a pass. `fresh` says that no other code holds
-        their memory. `follow` makes a thread's current streams wait for gradients on devices.
+        """Store the gradients of one message for a pass. `fresh` says that no other code holds the
+        gradients' memory. `follow` makes a thread's current streams wait for the gradients that are
+        on devices.
 
         Raises  MessageError if the number, shapes or devices do not fit the tensors that were sent
         """
@@ -66,8 +67,8 @@ class SendRpcBackward(Node):
                 f"{len(self.edges)} tensors that were sent there; each needs one"
             )
         for grad, layout in zip(grads, self.output_layout, strict=True):
-            # The coordinates of a sparse gradient are used unchecked later, and would not fit a
-            # dense gradient of that shape.
+            # Later code uses the coordinates of a sparse gradient without a check, so the gradient
+            # must have the shape of its tensor.
             if grad is not None and grad._layout.is_sparse and grad._layout.shape != layout.shape:
                 raise MessageError(
                     f"a gradient of shape {grad._layout.shape} arrived from worker "
@@ -85,7 +86,7 @@ class SendRpcBackward(Node):
                     f"a gradient arrived from worker {self.to_worker.id} by a device map that "
                     f"leads to {device}, for a tensor that was sent from {layout.device}"
                 )
-        # Set before the gradients are stored, because they may be passed on from then on.
+        # Set first, because the pass may use the gradients as soon as they are stored.
         self._is_fresh = fresh
         if follow is not None:
             part.follow[self] = follow
@@ -117,7 +118,8 @@ class SendRpcBackward(Node):
             return (None,) * len(self.edges)
         assert len(grads) == len(self.edges), "a send ran before its gradients arrived"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
-        # Waits here and not on arrival, so that the stream of the pass is the one that waits.
+        # Called here and not on arrival, so that the streams of the pass wait, and not those of the
+        # thread that received the message.
         if part is not None and (follow := part.follow.pop(self, None)) is not None:
             follow()
         placed = _on_devices_of(self.output_layout, grads)

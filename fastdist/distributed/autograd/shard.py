@@ -1,4 +1,4 @@
-"""A part of the contexts of a worker, under one lock."""
+"""A part of a worker's contexts, guarded by one lock."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 AUTO_INCREMENT_BITS = 48
-# For this long after the release of a context, late messages of it are refused.
+# The time after a context's release in which its late messages are refused.
 TOMBSTONE_S = 60.0
 
 
 class Tombstones(OrderedDict[int, float]):
-    """Ids of ended contexts in the order of their ends; each is kept for one minute."""
+    """Ids of ended contexts, in the order in which they ended; each id is kept for one minute."""
 
     def put(self, number: int) -> None:
-        """Add an id, and remove those whose minute has passed."""
+        """Add an id, and remove the ids that were added more than a minute ago."""
         now = time.monotonic()
         while self and next(iter(self.values())) < now:
             self.popitem(last=False)
@@ -30,7 +30,7 @@ class Tombstones(OrderedDict[int, float]):
 
 
 class Shard:
-    """The contexts whose ids have the same low bits, and tombstones of ended ones.
+    """The contexts whose ids have the same low bits, and the tombstones of ended contexts.
 
     Thread  any
     """
@@ -38,16 +38,16 @@ class Shard:
     __slots__ = ("contexts", "lock", "released")
 
     def __init__(self) -> None:
-        # Guards the two fields below; a look-up of a context that has been used does not take it.
+        # Guards the two fields below. A look-up of a context that is in use needs no lock.
         self.lock = threading.Lock()
-        # None stands for a context that was opened and not used yet. Many are never used, and other
-        # workers do not know them.
+        # The value is None for a context that was opened but not used yet. Many contexts are never
+        # used. Other workers do not know an unused context.
         self.contexts: dict[int, DistAutogradContext | None] = {}
         self.released = Tombstones()
 
     def find(self, context_id: int) -> DistAutogradContext | None:
-        """Return a context, or None if there is none; a context used for the first time is
-        created.
+        """Return the context with this id, which is created on its first use; return None if no
+        such context is open here.
         """
         context = self.contexts.get(context_id)
         if context is None:
@@ -57,16 +57,18 @@ class Shard:
         return context
 
     def made(self, context_id: int, owner: Worker | None = None) -> DistAutogradContext:
-        """Return a context, and create it if there is none. The caller holds the lock."""
+        """Return the context with this id; create it if missing. The caller holds the lock."""
         context = self.contexts.get(context_id)
         if context is None:
             context = self.contexts[context_id] = DistAutogradContext(context_id, owner)
         return context
 
     def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
-        """Remove a context and add its tombstone; with may_come, add it even without a context.
+        """Remove a context, return it, and add its tombstone.
 
-        Note    an unused context is also returned as None, because no other worker knows it
+        With `may_come`, the tombstone is added even if no context with this id was found.
+
+        Note    returns None for an unused context too, because no other worker knows it
         """
         with self.lock:
             context = self.contexts.pop(context_id, None)

@@ -1,9 +1,9 @@
 """Sparse gradients in messages: coordinates, values, and numbers that describe them.
 
-A gradient with few nonzero rows takes only as many bytes in a message as these rows. Its two parts
-are ordinary tensors of the message, so they need no pickle and are allowed in strict mode. The
-values of sparse tensors that users send are in the graph: their gradients come back dense, one per
-value.
+In a message, a gradient with few nonzero rows takes only as many bytes as these rows. Its
+coordinates and its values are ordinary tensors of the message, so they need no pickle and are
+allowed in strict mode. If a user sends a sparse tensor, the graph records its values. The gradient
+that comes back for them is dense, with one element per value.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from ...tensor.tensor import Tensor
 from ..rpc.message.metadata import Value
 from ..rpc.message.metadata_fields import Metadata, numbers, refuse
 
-# A name in a message's metadata. For each sparse gradient: the position of its coordinates among
-# the tensors (its values follow), whether it is coalesced, its number of axes, and their lengths.
+# A field of a message's metadata. It has, for each sparse gradient, the position of its coordinates
+# among the tensors (its values are the next tensor), whether it is coalesced, its number of axes,
+# and the length of each axis.
 SPARSE = "sparse"
 
 
 def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
-    """Return the gradients with each sparse one replaced by its two parts, and the numbers for
-    SPARSE.
+    """Return the tensors of the gradients, and the numbers for the field SPARSE. A sparse gradient
+    has two tensors: its coordinates and its values.
     """
     tensors: list[Tensor] = []
     told: list[Value] = []
@@ -41,7 +42,7 @@ def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
 
 
 def together(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> Sequence[Tensor]:
-    """Return the gradients rebuilt from a message's tensors; tensors after the gradients stay.
+    """Return the gradients rebuilt from a message's tensors; tensors after them are left unchanged.
 
     Raises  MessageError if the numbers do not fit the tensors
     """
@@ -66,7 +67,9 @@ def together(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> Sequ
 
 
 def spread(names: Sequence[str], told: Sequence[int]) -> list[str]:
-    """Return one device name per tensor of an outgoing message, from one name per gradient."""
+    """Return one device name for each tensor of an outgoing message; `names` has one per gradient.
+    `told` has the numbers of the field SPARSE.
+    """
     found, at = [*names], 0
     while at < len(told):
         first, _, axes = told[at : at + 3]
@@ -76,8 +79,8 @@ def spread(names: Sequence[str], told: Sequence[int]) -> list[str]:
 
 
 def carried_parts(tensor: Tensor, *, has_history: bool = False) -> tuple[Any, ...]:
-    """Return the arguments with which rebuild_recorded builds a sparse tensor. Its values have
-    their tangents, and with has_history their history.
+    """Return the arguments with which rebuild_recorded builds a sparse tensor. The values among
+    them keep their tangents, and with `has_history` also their history.
     """
     if not has_history and not levels_of((tensor,)):
         return parts_of(tensor)
@@ -89,7 +92,7 @@ def carried_parts(tensor: Tensor, *, has_history: bool = False) -> tuple[Any, ..
 def rebuild_recorded(
     indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool, requires_grad: bool
 ) -> Tensor:
-    """Return the sparse tensor that was sent: a leaf, or part of the graph of its values.
+    """Return the sparse tensor that was sent: a leaf, or a tensor with the history of its values.
 
     Raises  ValueError if the parts do not fit together
     """

@@ -26,31 +26,33 @@ if TYPE_CHECKING:
     from ..rpc.calls.outgoing import LaneCall
 
 # Note [A pass that cannot end]
-# In the fast mode every send of a context must get a gradient. A result that is never used gets
-# none, so the pass waits forever; it would also wait for a lost message. Gradient messages have no
-# timeout, since they may wait for a long computation. So when the root has waited for the rpc
-# timeout, it queries the progress of every worker that it can reach through known workers. The pass
-# is at rest after two equal rounds of answers in which no Node runs and as many gradient messages
-# were received as sent. If all workers have begun and no send waits, answers are on their way: they
-# arrive, or their worker is lost.
+# In the fast mode every send of a context must get a gradient. A result that is never used gets no
+# gradient, so the pass waits forever. It would also wait forever for a message that was lost.
+# Gradient messages have no timeout, since they may wait for a long computation. So when the root
+# has waited for the RPC timeout, it queries the progress of the workers that it knows, of the
+# workers that these know, and so on. The pass is at rest if two successive queries of all workers
+# have equal answers, no Node runs, and as many gradient messages were received as sent. If all
+# workers have begun the pass and no send waits for gradients, the pass is not at rest: it only
+# waits for answers. They arrive, or the worker that should send them is lost.
 
 # Note [Messages that did not arrive]
-# A message may have a send but no receive. It may be a request that still waits for a thread
-# although its caller has given up, an answer to such a caller, or a message that could not be sent.
-# Only the root of a pass in the auto mode can decide that this send is unused, by a query to the
-# worker that should have received the message. A receive that does not exist now, or was added
-# after its worker had begun the pass, gets no gradient in it. This is because everything that a
-# root depends on was sent and received before the pass began. The receive may still be reported as
-# unused if its worker begins later; a send uses only the first report.
+# A message may have a send but no receive. Such a message is a request that still waits for a
+# thread although its caller has given up, an answer to such a caller, or a message that could not
+# be sent. Only the root of a pass in the auto mode can decide that this send is unused: it queries
+# the worker that should have received the message. A receive that does not exist at the query, or
+# was added after its worker had begun the pass, gets no gradient in the pass. This is because
+# everything that a root tensor depends on was sent and received before the pass began. If the
+# receive is added after the query and its worker begins the pass later, that worker may report the
+# send as unused again; the send uses only the first report.
 
 _ANSWER_WITHIN_S = 10.0
-# A pass of the auto mode that takes longer than this may wait for a worker that gets no message.
-# That happens whenever an answer needs no gradient, such as a metric. A query costs one message per
-# worker, and queries end when all workers have begun. A worker that does not answer, or does not
-# begin, is queried again after twice the time, up to _LONGEST_POLL_S.
+# A pass in the auto mode that takes longer than this may wait for a worker that gets no message of
+# the pass. That happens whenever the worker's answer, such as a metric, needs no gradient. A query
+# costs one message per worker, and queries end when all workers have begun the pass. While a worker
+# does not answer or has not begun, the interval between queries doubles, up to _LONGEST_POLL_S.
 FIRST_POLL_S = 0.01
 _LONGEST_POLL_S = 1.0
-# A thread that waits for one worker's answer checks this often whether another has failed.
+# A thread that waits for one worker's answer checks at this interval whether another has failed.
 LOOK_S = 0.25
 
 Notified = dict[Worker, set[int]]
@@ -65,8 +67,9 @@ def wait_for_pass(
 ) -> None:
     """Wait until wait(timeout in seconds) returns True, or the pass is at rest.
 
-    In the auto mode, workers that got no message for a while receive a request to begin, with the
-    sends that have no receive. `begun` collects their answers.
+    In the auto mode, workers that got no message of the pass for a while are sent a request to
+    begin the pass. The workers of sends that have no receive are sent a list of these sends. The
+    Futures of the answers are appended to `begun`.
 
     Raises  GraphError with the sends that got no gradient, if the pass is at rest; WorkerLostError
             if these sends wait for a lost worker, and no worker has reported the loss
@@ -79,20 +82,21 @@ def wait_for_pass(
     notified = Notified()
 
     def look() -> Round | None:
-        """Return a round of progress; None if that is unknown, or a worker begins only now."""
+        """Return the progress of all workers; None if it is unknown, or a request was just sent."""
         nonlocal is_asking
         found = _ask_round(get_current_agent(), context, part)
         if found is None or begun is None or not part.terms.is_auto:
             return found
-        # Without an answer from every worker, one of them may not have begun, and the pass would
-        # hang.
+        # If a worker has not answered (`lost` is None), it may not have begun the pass. The queries
+        # continue, because the pass would hang otherwise.
         lost = _sends_without_receive(get_current_agent(), part, found)
         is_asking = lost is None or not all(answer.begun for answer in found.values())
         moved = _let_all_begin(get_current_agent(), part, found, lost or {}, notified)
         begun.extend(moved)
         return None if moved else found
 
-    # A worker that cannot begin must not keep the root from detecting that nothing moves.
+    # The first loop ends at the timeout even if a worker cannot begin, because only the second loop
+    # detects that the pass is at rest.
     until = began + (timeout_s if timeout_s > 0 else math.inf)
     while is_asking:
         poll_interval_s = min(2 * poll_interval_s, _LONGEST_POLL_S)
@@ -122,7 +126,7 @@ def is_over(done: Future[None], timeout_s: float | None) -> bool:
 def are_over(begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
     """Wait until all parts have ended or one has failed; return False after timeout_s.
 
-    A worker may wait for a worker that failed, and only the root notifies the waiting worker.
+    A failed part ends the wait: the others may wait for its worker until the root notifies them.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -136,8 +140,8 @@ def are_over(begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
 
 
 def has_answer(asked: LaneCall, begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
-    """Wait for an answer, for the end of the pass (the first of `begun`), or for a failed part.
-    Return False after timeout_s without any of these.
+    """Wait until `asked` is answered, the pass is over (`begun[0]` is done), or a part has failed.
+    Return False if none of these happens within timeout_s.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -154,7 +158,7 @@ def first_failed(begun: Sequence[Future[Any]]) -> Future[Any] | None:
 
 
 def handle_progress(request: Message) -> Reply:
-    """Reply to the root of a stalled pass with its progress on this worker."""
+    """Answer a query of a pass's root: with the progress here, or with sends without a receive."""
     metadata, sender = request.metadata, request.peer.id
     terms = filled(Terms, metadata, sender)
     context = get_instance().find_context(terms.context_id)
@@ -164,7 +168,8 @@ def handle_progress(request: Message) -> Reply:
             missing = (*context.sends_without_receive(terms.pass_id, sends.sends),)
             sends = Sends(missing, context.find_pass(terms.pass_id) is not None)
         return Reply([], sends._asdict())
-    # A worker without such a context has no part in the pass, and answers as if its part were over.
+    # A worker that does not have the context has no part in the pass, and answers as if its part
+    # were over.
     nothing = Progress(0, 0, 0, begun=True)
     return Reply([], (nothing if context is None else context.progress(terms.pass_id))._asdict())
 
@@ -176,10 +181,10 @@ def _let_all_begin(
     lost: dict[Worker, list[int]],
     notified: Notified,
 ) -> list[Future[Any]]:
-    """Send requests to begin, and reports of sends without receive; return the answers.
+    """Send requests to begin the pass, and reports of sends that have no receive; return the
+    Futures of the answers.
 
-    `notified` has the workers that need no second request, with the sends that were reported to
-    each.
+    `notified` maps each worker that got such a message to the sends that were reported to it.
     """
     answers: list[Future[Any]] = []
     for worker, answer in found.items():
@@ -192,7 +197,7 @@ def _let_all_begin(
         metadata[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
         part.mark_notified(len(sends))
         begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), metadata)
-        # Only `wait_for_pass` waits for the answer, and not this part; an error ends this part.
+        # This part does not wait for the answer, `wait_for_pass` does; an error ends this part.
         part.add_outstanding_rpc(begun, wait=False)
         answers.append(begun)
     return answers
@@ -201,9 +206,9 @@ def _let_all_begin(
 def _sends_without_receive(
     agent: RpcAgent, part: BackwardPass, found: Round
 ) -> dict[Worker, list[int]] | None:
-    """Return, by worker, the sends that no receive will ever settle.
+    """Return, by worker, the sends that have no receive, and so will never get a gradient.
 
-    Returns None if a worker has not answered, or if a context has just arrived.
+    Returns None if a worker has not answered, or if the context reached a worker during the query.
 
     See Note [Messages that did not arrive].
     """
@@ -223,7 +228,7 @@ def _sends_without_receive(
         for one, of, answered in asked:
             without, begun = filled(Sends, answered.wait().metadata, one.id)
             if found[one].begun and not begun:
-                return None  # the context arrived there meanwhile, without the pass
+                return None  # since `found`, the context has reached this worker, but not the pass
             for message_id in without:
                 if message_id in of:
                     lost.setdefault(of[message_id], []).append(message_id)
@@ -233,9 +238,9 @@ def _sends_without_receive(
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass) -> Round | None:
-    """Return the progress of each living worker that was reached; None if a worker did not answer.
+    """Return the progress of all living workers, found through the workers that each one knows.
 
-    If that worker has been lost, the loss ends the pass.
+    Returns None if one of them did not answer. If that worker was lost, the loss ends the pass.
     """
     me, kind = agent.worker(), MessageType.PASS_PROGRESS_REQ
     found: Round = {me: context.progress(part.terms.pass_id)}
@@ -272,8 +277,8 @@ def _at_rest(found: Round) -> bool:
 
 
 def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
-    # All living workers have answered. So a rank that sends wait for, and that did not answer, is
-    # lost, even if the waiting worker has not noticed it yet.
+    # All living workers have answered. So if sends wait for gradients of a rank that did not
+    # answer, that rank is lost, even if the waiting worker has not noticed the loss yet.
     waited_for = {rank for answer in found.values() for rank in answer.waits_for}
     gone = waited_for.difference(worker.id for worker in found)
     if gone:

@@ -26,25 +26,28 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 # Note [Levels on other workers]
-# A level has an index where it was opened. It gets a global id, (worker id << 48) + counter, when
-# it is first sent. Other workers hold a mirror of it. A message names its levels together with all
-# levels outside of them, outermost first. Mirrors are made in that order, and so have the same
-# order as the levels (graph/forward_grad.py, Note [Levels and their order]). A worker stores to
-# which workers it sent a level, and notifies them of the level's end; they notify others in the
-# same way (endings.py). Tangents that arrive after the end are dropped.
+# A level has an index in the process that opened it. It gets a global id, (worker id << 48) +
+# counter, when a message names it for the first time. Each other worker that knows the level has a
+# mirror of it. A message names the levels of its tangents together with all levels outside of them,
+# outermost first. Mirrors are created in that order, and so have the same order as the levels
+# (graph/forward_grad.py, Note [Levels and their order]). A worker stores to which workers it sent a
+# level, and notifies them of the level's end; they notify further workers in the same way
+# (endings.py). Tangents that arrive after the end of their level are dropped.
 
-# Names in a message's metadata: the levels of its tangents, and the sender's innermost level.
+# Fields of a message's metadata: the levels of its tangents, and the sender's innermost level.
 _LEVELS = "tangents.levels"
 _CURRENT = "tangents.current"
-# For each level the incarnation of its owner, or 0 if the owner is the sender or the receiver; left
-# out if all are 0. An id contains only the owner's rank.
+# The field with the incarnation of each level's owner, because a level's id contains only the
+# owner's rank. The number is 0 if the owner is the sender or the receiver. If all numbers are 0, a
+# message does not have this field.
 _OWNERS = "tangents.owners"
 
 
 class TangentStore(EndsEverywhere):
     """The levels of this process that other workers know, and its mirrors of other workers' levels.
 
-    Thread  any; `_lock` guards the fields below it. No message is sent and no level ends under it
+    Thread  any; `_lock` guards the fields below it. No message is sent and no level is ended while
+            the lock is held
     """
 
     what, ids, failure = "level", "levels", "Could not end a level of forward mode"
@@ -52,8 +55,9 @@ class TangentStore(EndsEverywhere):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counter = itertools.count()
-        # The dicts have global ids as keys. Their values are the workers to which the level was
-        # sent; for a mirror also the owner of its level, and the outer levels, outermost first.
+        # The keys of these dicts are global ids. `_notified` has the workers to which a level was
+        # sent. `_owner` and `_outer` have only mirrors: the owner of the mirror's level, and the
+        # levels outside of it, outermost first.
         self._notified: dict[int, set[Worker]] = {}
         self._owner: dict[int, Worker] = {}
         self._outer: dict[int, tuple[int, ...]] = {}
@@ -65,8 +69,8 @@ class TangentStore(EndsEverywhere):
         return get_instance().worker_id << AUTO_INCREMENT_BITS | own
 
     def chain_of(self, level: ForwardADLevel) -> tuple[int, ...]:
-        """Return the global ids of the levels outside of level, outermost first, and then its
-        own.
+        """Return the global ids of the levels outside of `level`, outermost first, and then that of
+        `level` itself.
         """
         if level.is_mirror:
             assert level.global_id is not None
@@ -85,7 +89,7 @@ class TangentStore(EndsEverywhere):
     def tell(self, global_ids: Iterable[int], worker: Worker) -> tuple[int, ...]:
         """Record that levels will be sent to a worker; return the ids of those that have not ended.
 
-        A worker that received a level after its end would mirror it forever.
+        Only these may be sent: a worker that received an ended level would mirror it forever.
         """
         with self._lock:
             alive = tuple([i for i in global_ids if i not in self._ended])
@@ -94,9 +98,7 @@ class TangentStore(EndsEverywhere):
         return alive
 
     def lives(self, global_ids: Iterable[int], worker: Worker) -> list[Value]:
-        """Return the incarnations of the levels' owners; 0 if the owner is this worker or the given
-        one.
-        """
+        """Return the incarnation of each level's owner; 0 if that is this worker or `worker`."""
         with self._lock:
             owners = [self._owner.get(global_id) for global_id in global_ids]
         return [
@@ -106,18 +108,19 @@ class TangentStore(EndsEverywhere):
     def register(
         self, chain: tuple[int, ...], brought_by: Worker, lives: Sequence[int] = ()
     ) -> None:
-        """Create the missing mirrors of the levels in a message, which come outermost first.
+        """Create the mirrors that are missing for the levels of a message, outermost first.
 
-        `lives` has the incarnation of each level's owner, as `lives()` returns them; () if all are
-        0.
+        `lives` has the incarnation of each level's owner, as `lives()` returns it. It is () if all
+        are 0.
         """
         for position, global_id in enumerate(chain):
             owner = self._owner.get(global_id)
             if owner is None:
                 owner = _owner_of(global_id, brought_by, lives[position] if lives else 0)
             with self._lock:
-                # The loss is checked under the lock, too: if a worker is lost later, handling the
-                # loss ends its levels and queries the owners of the levels that it sent.
+                # A loss is checked under the lock too. A worker that is lost later is handled as
+                # usual: its levels end, and the owners of the other levels that it sent are queried
+                # about their ends.
                 is_lost = owner is None or owner.is_dead or brought_by.is_dead
                 if owner is None or is_lost or global_id in self._ended:
                     continue
@@ -128,8 +131,8 @@ class TangentStore(EndsEverywhere):
                 ForwardADLevel.get_or_create_mirror(global_id)
 
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End a level here if it is a mirror, and notify all workers to which this worker sent the
-        level, except notified_by.
+        """End a level: release its mirror, if this worker has one, and notify all workers to which
+        this worker sent the level, except `notified_by`.
         """
         with self._lock:
             told = self._notified.pop(number, set())
@@ -143,8 +146,9 @@ class TangentStore(EndsEverywhere):
     def stop(self) -> None:
         """End all mirrors after RPC's shutdown.
 
-        Levels that were opened here lose their global ids, which contain this worker's id in its
-        group: in the next group another worker may generate the same ids.
+        Levels that were opened here lose their global ids. These contain this worker's id in the
+        current group. In the next group another worker may have this id and generate the same
+        global ids.
         """
         with self._lock:
             mirrors = list(self._outer)
@@ -157,7 +161,7 @@ class TangentStore(EndsEverywhere):
         ForwardADLevel.forget_global_ids()
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> tuple[int, ...]:
-        """Return the given levels that are open here, and notify the worker when they end."""
+        """Return the ids whose levels are open here; notify the worker when they end."""
         is_open = ForwardADLevel.try_get_by_global_id
         return self.tell([i for i in numbers if is_open(i) is not None], worker)
 
@@ -184,11 +188,11 @@ def tangent_store() -> TangentStore:
 
 
 class TangentInterceptor:
-    """Sends tensors with their tangents, and runs functions at their caller's level."""
+    """Sends tensors together with their tangents, and runs a function at its caller's level."""
 
     def request_out(self, request: Message) -> None:
         """Add the tangents of a request's tensors, and the caller's innermost level."""
-        # Usually no level is open and none is mirrored.
+        # In the usual case no level is open or mirrored, and there is nothing to add.
         if modes.special:
             _pack(request, ForwardADLevel.current())
 
@@ -261,14 +265,14 @@ def _unpack(message: Message) -> None:
         try:
             set_tangent(tensors[at], tensors[tangent], level)
         except GraphError:
-            # A level that has ended since the look-up has no tangents, as if it had ended before.
+            # If the level has ended since the look-up, its tangent is dropped, as above.
             if ForwardADLevel.try_get_by_global_id(global_id) is level:
                 raise
 
 
 def _owner_of(global_id: int, brought_by: Worker, life: int) -> Worker | None:
-    """Return the owner of a level that another worker sent; None for this worker or a past
-    incarnation.
+    """Return the owner of a level that another worker sent; None if the owner is this worker or a
+    past incarnation.
     """
     rank = global_id >> AUTO_INCREMENT_BITS
     if not life:

@@ -5,10 +5,11 @@ saving.py       save: finds the owners of a state dict's entries (contents.py), 
                 fastdist.save, and then writes the manifest
 manifest.py     Note [When a checkpoint is there]; metadata.py, box.py: the chunks of each key,
                 and the worker that wrote each chunk
-together.py     for workers that all call save for one checkpoint; the first one coordinates
+together.py     for the case that several workers call save for one checkpoint; the first of them
+                coordinates
 loading.py      load: looks up the values for this job's objects by key (reading.py); any worker
                 may have written them. All workers read before any of them changes its state
-folder.py       finds the newest complete checkpoint, and removes old ones and leftovers
+folder.py       finds the newest complete checkpoint; removes old checkpoints and unfinished files
 filesystem.py   PyTorch's readers and writers for file systems
 rng_state.py    the states of random generators; stateful.py: objects with state_dict()
 sharded_tensor.py  tensors whose parts are on different workers
@@ -17,11 +18,12 @@ errors.py       CheckpointException
 state_dict.py   PyTorch's functions for state dicts; format_utils.py: conversion to and from a
                 file of fastdist.save; tree.py: state dicts as leaves with paths
 
-The worker that calls save is the coordinator: it reaches entries on other workers through RRefs,
-and requests their parts by remote calls. Without RPC the only process does both.
+The worker that calls save is the coordinator. It reaches entries on other workers through RRefs,
+and calls these workers to write their parts. Without RPC there is only one process, which
+coordinates and writes.
 
-If the job is killed at any moment, there is a complete checkpoint, or there are files without a
-manifest. The next save with keep= removes these files (an empty folder may remain, because another
+Whenever the job is killed, the folder has a complete checkpoint, or only files without a
+manifest. The next save with keep= removes such files (an empty folder may remain, because another
 program may own it). Loading runs no code from a file: tensors are stored as bytes, and values are
 read as with weights_only=True.
 

@@ -1,4 +1,4 @@
-"""Boxes: parts of a tensor, as the offset and the size along each axis."""
+"""Boxes: rectangular parts of a tensor, each with an offset and a size along each axis."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Numbers = tuple[int, ...]
 
 
 class Box(NamedTuple):
-    """The elements from `offsets` on; `sizes` has the number along each axis."""
+    """A part of a tensor: the index of its first element, and its number of elements per axis."""
 
     offsets: Numbers
     sizes: Numbers
@@ -38,7 +38,7 @@ class Box(NamedTuple):
         )
 
     def within(self, outer: Box) -> tuple[slice, ...]:
-        """Return the index of this box in an array with the elements of the outer box."""
+        """Return the slices that select this box from an array with the elements of `outer`."""
         return tuple(
             slice(start - first, start - first + size)
             for start, size, first in zip(self.offsets, self.sizes, outer.offsets)

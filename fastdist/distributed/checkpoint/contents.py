@@ -4,9 +4,10 @@
 # These numbers mean nothing on a worker with other parameters. So if all parameters of an optimiser
 # belong to modules that are saved in the same checkpoint, by one worker or several, its state is
 # saved under the parameters' names. Then the optimisers of all workers are parts of one entry, and
-# find their state again wherever a module moves. If an optimiser has parameters outside of the
-# modules, its state is saved under the parameters' numbers; if it is a worker's part of a
-# DistributedOptimizer, the path also contains the worker's name.
+# each finds its state again even if a module has moved to another worker. If an optimiser has
+# parameters that belong to none of these modules, its state is saved under the parameters' numbers.
+# If this optimiser is one worker's part of a DistributedOptimizer, the path of its state also
+# contains the worker's name.
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from .tree import Path, key_of, leaves
 
 @rpc.export
 class Thing(NamedTuple):
-    """An object, or an RRef to it, with its path in the state dict and the dict that contains
-    it.
+    """An entry of a state dict: its path, its value, which may be an RRef, and the dict or list
+    that contains it.
     """
 
     path: Path
@@ -33,21 +34,21 @@ class Thing(NamedTuple):
     holder: Any = None
 
     def here(self) -> Thing:
-        """Return the entry with an RRef replaced by its value, which this worker owns."""
+        """Return the entry; if its value is an RRef, the entry gets the object, which is here."""
         if isinstance(self.value, rpc.RRef):
             return Thing(self.path, self.value.local_value())
         return self
 
 
 class Plan(NamedTuple):
-    """The entries of a state dict: local ones, and those of other workers by owner."""
+    """The entries of a state dict: those of this worker, and those of other workers by owner."""
 
     here: list[Thing]
     there: dict[str, list[Thing]]
 
 
 def planned(state_dict: Mapping[str, Any]) -> Plan:
-    """Return the owners of all entries in a state dict.
+    """Return all entries of a state dict, by owner.
 
     Raises  TypeError for a value that is not a dict
     """
@@ -71,7 +72,7 @@ def _things(value: Any, path: Path, holder: Any) -> Iterator[Thing]:
         for key, inner in value.items():
             yield from _things(inner, (*path, key), value)
     elif isinstance(value, list | tuple) and value and _are_references(value):
-        # The list is one entry: each owner adds its part under the same key.
+        # The RRefs of a list form one entry: each owner adds its part under the same key.
         for part in value:
             yield Thing(path, part)
     elif isinstance(value, list | tuple) and any(map(is_stateful, value)):
@@ -106,7 +107,7 @@ def is_stateful(value: Any) -> bool:
 
 
 def names_of_parameters(things: Sequence[Thing]) -> dict[int, str]:
-    """Return the keys of the parameters of all modules among the entries, by parameter id."""
+    """Return the key of each parameter of the modules in `things`, by the parameter's id()."""
     return {
         id(parameter): key_of((*path, name))
         for path, value, _ in things
@@ -116,7 +117,7 @@ def names_of_parameters(things: Sequence[Thing]) -> dict[int, str]:
 
 
 def optimizer_at(path: Path, value: Any) -> tuple[Optimizer | None, Path]:
-    """Return the optimiser in an entry, None for other objects, and the path for its state."""
+    """Return an entry's optimiser (None for another object), and the path of its state."""
     if isinstance(value, LocalOptimizer):
         return value.optimizer, (*path, rpc.get_worker_info().name)
     return (value if isinstance(value, Optimizer) else None), path

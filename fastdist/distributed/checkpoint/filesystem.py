@@ -1,4 +1,4 @@
-"""Folders of checkpoints, with PyTorch's names for their writers and readers."""
+"""The writer and the reader of checkpoint folders, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Where = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class FileSystemWriter:
-    """A folder to save to; passing only checkpoint_id means the same with default options.
+    """A folder to save to, with options; without options, pass only `checkpoint_id` to save.
 
-    overwrite: whether an existing checkpoint may be replaced; None (the default) allows it for
-    the worker that wrote it. cache_staged_state_dict: keep the copies that async_save makes, for
-    reuse by the next one. Training is then blocked for a tenth of the time, but the copies stay
-    in memory.
+    overwrite: whether an existing checkpoint may be replaced. With None (the default), only the
+    worker that wrote the checkpoint may replace it. cache_staged_state_dict: whether the memory of
+    async_save's copies is kept, for the next async_save. Then async_save blocks training for a
+    tenth of the time, but the copies stay in memory.
 
     Args:
         path: The folder.
@@ -38,7 +38,7 @@ class FileSystemWriter:
 
 @dataclass(frozen=True)
 class FileSystemReader:
-    """A folder to load from; passing only checkpoint_id means the same.
+    """A folder to load from; passing only `checkpoint_id` to load has the same effect.
 
     Args:
         path: The folder of the checkpoint.
@@ -69,7 +69,7 @@ class DefaultLoadPlanner:
 def chosen(function: str, kind: type, checkpoint_id: Any, storage: Any) -> Any:
     """Return the writer or reader for the caller's arguments.
 
-    Raises  TypeError; CheckpointException if no folder is given, or two different ones
+    Raises  TypeError for a wrong type; CheckpointException without a folder or for two folders
     """
     if storage is None:
         if checkpoint_id is None:

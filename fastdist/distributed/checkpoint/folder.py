@@ -1,4 +1,4 @@
-"""Folders of checkpoints: finds the newest complete one, and removes those no longer needed."""
+"""Folders of checkpoints: finds the newest complete checkpoint, and removes old checkpoints."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ except ImportError:  # Windows
 def latest(folder: str | os.PathLike[str], *, verify: bool = False) -> str | None:
     """Return the path of the newest complete checkpoint in a folder; None if there is none.
 
-    A checkpoint is complete if the checksum of its manifest is right, and all files exist with the
-    right length. With verify, all data is read, and its checksums must be right as well.
+    A checkpoint is complete if the checksum of its manifest is right, and all its files exist with
+    the right lengths. With `verify`, all files are read, and their checksums must be right as well.
 
     Args:
         folder: The folder that contains the checkpoints.
@@ -79,18 +79,17 @@ def _read_all(path: str) -> None:
 
 
 def after_all(folder: str, now: int) -> int:
-    """Return a time for a new checkpoint, later than those of all checkpoints in the same folder.
-
-    It is later even if the clock was set back.
+    """Return a save time for a new checkpoint that is later than those of all checkpoints in the
+    same parent folder, even if the clock was set back. `now` is returned if it is late enough.
     """
     parent = os.path.dirname(os.path.abspath(folder))
     return max([now, *(1 + (_saved_at(parent, name) or 0) for name in _names(parent))])
 
 
 def keep_newest(folder: str, keep: int) -> None:
-    """Remove old checkpoints in the parent folder, and leftovers of interrupted saves.
+    """Remove old checkpoints in the parent folder, and files of interrupted saves.
 
-    Only files of fastdist are removed: a folder with other files stays, with those files.
+    Only files of fastdist are removed. A folder that contains other files stays, with these files.
     """
     parent = os.path.dirname(os.path.abspath(folder))
     own = os.path.basename(os.path.abspath(folder))
@@ -109,20 +108,21 @@ def _is_ours(name: str) -> bool:
 def _remove_unless_used(path: str) -> None:
     try:
         with FolderLock(path):
-            # The manifest is removed first, so that a half-removed checkpoint does not look
-            # complete.
+            # The manifest is removed first, so that a folder is not taken for a complete checkpoint
+            # while its files are removed.
             for name in sorted(filter(_is_ours, _names(path)), key=lambda name: name != NAME):
                 _unlink(os.path.join(path, name))
             remove_if_empty(path)
     except CheckpointException:
-        # Another save is using the folder, and will keep or remove it.
+        # Another save holds the folder's lock, and will keep the folder or remove it.
         return
 
 
 def remove_leftovers(folder: str, metadata: Metadata | None, session: str = "") -> None:
-    """Remove a folder's parts that are not in its manifest: all of them, or those of one session.
+    """Remove the workers' files in a folder that are not in its manifest: those of `session`, or
+    all if `session` is empty.
 
-    Note    the caller must hold the folder's lock, so no other save is under way there
+    Note    the caller must hold the folder's lock, so no other save writes to the folder
     """
     named = metadata.files if metadata is not None else {}
     for name in _names(folder):
@@ -144,12 +144,12 @@ def _unlink(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
-        # Another job that cleans up the same folder was faster.
+        # Another job that removes files from the same folder has already removed this file.
         return
 
 
 def make_folder(folder: str) -> None:
-    """Create a folder for a checkpoint, and write its name to the disk."""
+    """Create a folder for a checkpoint, and flush the parent folder's new entry to the disk."""
     parent = os.path.dirname(os.path.abspath(folder))
     if os.path.isdir(folder):
         return
@@ -161,7 +161,7 @@ class FolderLock:
     """Prevents a second save to a folder; the system releases the lock when the process dies.
 
     Raises  CheckpointException if another save is under way
-    Note    without file locks in the operating system and file system, a second save can start
+    Note    if the system or the file system has no file locks, a second save is not prevented
     """
 
     def __init__(self, folder: str) -> None:
@@ -200,7 +200,7 @@ class FolderLock:
         traceback: TracebackType | None,
     ) -> None:
         if self._descriptor >= 0:
-            # Unlocked explicitly, because a forked process has the same descriptor.
+            # Unlocked explicitly, because a forked process may still have the descriptor open.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,4 +1,4 @@
-"""`load`: restores a state dict from a checkpoint, wherever its parts are now."""
+"""`load`: restores a state dict from a checkpoint, even if its parts are on other workers now."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def load(
 ) -> None:
     """Restore the objects in a state dict to their state in a checkpoint.
 
-    Tensors are changed in place, and other values are replaced in the state dict. An object with
-    load_state_dict() gets its state; a module gets its present entries, other objects get
-    everything that was saved under their key. The owners load RRefs and DistributedOptimizers. All
-    values are looked up by key, so it does not matter which workers saved them, or how many. Each
-    ShardedTensor gets its present parts. Each worker may load separately, or one worker for all
-    through RRefs.
+    Tensors are changed in place, and other values are replaced in the state dict. For an object
+    with load_state_dict(), that method is called. A module loads the entries that it has now; other
+    objects load everything that was saved under their key. RRefs and DistributedOptimizers are
+    loaded by their owners. All values are looked up by key, so it does not matter which workers
+    saved them, or how many. Each ShardedTensor loads the parts that it has now. Either each worker
+    calls load, or one worker calls it for all workers and reaches their objects through RRefs.
 
     Raises  CheckpointException if the checkpoint does not exist, is damaged or lacks a key;
             ShapeError or DTypeError for tensors of another shape or dtype; WorkerLostError. After
             an error, nothing has changed on any worker
 
     Args:
-        state_dict: The values to fill, by name: tensors are written in place.
+        state_dict: The values to restore, by name. Tensors are written in place.
         checkpoint_id: The path of the folder; the folder of storage_reader if None.
         storage_reader: A FileSystemReader.
-        planner: Its allow_partial_load lets values that the checkpoint lacks stay unchanged.
+        planner: With its allow_partial_load, values that are not in the checkpoint stay unchanged.
     """
     reader = chosen("load", FileSystemReader, checkpoint_id, storage_reader)
     allow_partial = planner is not None and planner.allow_partial_load

@@ -1,13 +1,13 @@
-"""The manifest: a small file; a checkpoint exists as soon as its manifest exists."""
+"""The manifest: a small file whose appearance makes a checkpoint complete."""
 
 # Note [When a checkpoint is there] Each worker writes its file to the disk under a new name. When
-# all files are written, the coordinator publishes the manifest, which names them, in one atomic
-# step (system/atomic_file.py). Before that step the folder contains no checkpoint, or a complete
-# older one; after it, the complete new one. Files that no manifest names are leftovers of a save
-# that did not end.
+# all files are written, the coordinator publishes the manifest, which lists these files, in one
+# atomic step (system/atomic_file.py). Before that step the folder contains no checkpoint, or a
+# complete older one. After that step, it contains the complete new one. A file that is in no
+# manifest was left by a save that did not end.
 #
-# The manifest has two lines. The first has the length and the checksum of the second, and the sort
-# key for `latest`. The second lists the files and their contents.
+# The manifest has two lines. The first line has the length and the checksum of the second line, and
+# the sort key for `latest`. The second line lists the files and their contents.
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def saved_at(folder: str) -> int | None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a dict of JSON's key-value pairs, without duplicates.
+    """Return a dict of JSON's key-value pairs; raise ValueError if a key occurs twice.
 
-    JSON readers differ in which of two equal keys they use.
+    JSON readers differ in which value of such a key they use.
     """
     found = dict(pairs)
     if len(found) != len(pairs):

@@ -1,9 +1,9 @@
 """The contents of a checkpoint: a tensor's size, dtype and chunks, or a plain value, by key."""
 
-# Note [One form of the list] A worker describes its file in a FileRow of plain lists, which is sent
-# and written into the manifest in this form. `merged` creates Metadata from all rows and checks
-# their consistency, before the manifest is written and again when it is read. So the same check
-# detects a manifest that is truncated, edited by hand or malicious.
+# Note [One form of the list] A worker describes its file in a FileRow of plain lists. The row is
+# sent, and written into the manifest, in this form. `merged` creates Metadata from all rows and
+# checks whether they fit together: before the manifest is written, and when it is read. So the same
+# check detects a manifest that is truncated, edited by hand or malicious.
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .box import Box, whole
 from .errors import CheckpointException
 from .tree import Path, key_of
 
+# A FileRow has these keys and values:
 # {"name", "bytes", "worker", "entries": [["tensor", path, dtype, size, offsets, sizes, record, crc]
 # or ["value", path, crc] ...]}
 FileRow: TypeAlias = dict[str, Any]
@@ -41,7 +42,7 @@ class TensorProperties:
 
 @dataclass(frozen=True)
 class ChunkStorageMetadata:
-    """A part of a tensor, and the record of a file that contains it."""
+    """A part of a tensor, with the file and the record in the file that contain this part."""
 
     offsets: Size
     sizes: Size
@@ -51,13 +52,13 @@ class ChunkStorageMetadata:
 
     @property
     def box(self) -> Box:
-        """The position of the chunk in the tensor."""
+        """The part of the tensor that the chunk contains."""
         return Box(tuple(self.offsets), tuple(self.sizes))
 
 
 @dataclass(frozen=True)
 class TensorStorageMetadata:
-    """A tensor and its saved chunks, which cover it without overlaps."""
+    """A tensor and its saved chunks, which together cover the tensor without overlaps."""
 
     properties: TensorProperties
     size: Size
@@ -76,8 +77,8 @@ class BytesStorageMetadata:
 class Metadata:
     """The contents of a checkpoint.
 
-    `files` has the length of each file, `workers` the writers, `paths` the path of each key in the
-    state dict. `saved_at` increases from one checkpoint in a folder to the next.
+    `files` has the length of each file, `workers` the name of the worker that wrote it. `paths` has
+    the path of each key in the state dict. `saved_at` increases with each checkpoint in a folder.
     """
 
     state_dict_metadata: dict[str, TensorStorageMetadata | BytesStorageMetadata]
@@ -89,7 +90,7 @@ class Metadata:
     rows: list[FileRow] = field(default_factory=list, repr=False)
 
     def below(self, path: Path) -> dict[Path, str]:
-        """Return the keys of everything saved at or below a path, by their remaining paths."""
+        """Return a dict from the rest of the path to the key, for all keys at or below `path`."""
         depth = len(path)
         return {way[depth:]: key for key, way in self.paths.items() if way[:depth] == path}
 
@@ -97,7 +98,7 @@ class Metadata:
 def merged(rows: Iterable[FileRow], coordinator: str = "", saved_at: int = 0) -> Metadata:
     """Return the merged contents of several files.
 
-    A value that is equal in several files counts once.
+    A value that is equal in several files is used once.
 
     Raises  CheckpointException if parts are missing or do not fit together, or a row is invalid
     """
@@ -122,14 +123,15 @@ def merged(rows: Iterable[FileRow], coordinator: str = "", saved_at: int = 0) ->
             _require_whole(key, known)
             for chunk in known.chunks:
                 left[chunk.file] -= chunk.box.numel * known.properties.dtype.itemsize
-    # A manifest must not cause larger allocations than its files have data.
+    # The tensors that a manifest describes must not be larger than its files: reading them would
+    # allocate more memory than the files have data.
     if any(number < 0 for number in left.values()):
         raise CheckpointException("the manifest is damaged: it has more data than its files")
     return found
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether a file name has no path, so that the file is in its folder."""
+    """Return whether a file name has no folders, so that the file is in the checkpoint's folder."""
     return bool(name) and not any(sign in name for sign in "/\\:\0") and not name.startswith(".")
 
 

@@ -11,8 +11,8 @@ from .errors import CheckpointException
 def require_inside(folder: str, name: str) -> os.stat_result:
     """Return the stat result of a file in a folder.
 
-    Raises  CheckpointException for a link that leads out of the folder, and for anything but a
-            regular file (opening a pipe would block); FileNotFoundError
+    Raises  CheckpointException for a link that leads out of the folder, and for a file that is not
+            regular, such as a pipe, which would block when opened; FileNotFoundError
     """
     path = os.path.join(folder, name)
     found = os.stat(path)

@@ -1,10 +1,11 @@
-"""A worker's part in saving and loading, on request of the coordinator or for itself."""
+"""A worker's part in saving and loading, at the request of the coordinator or of itself."""
 
 # Note [Two calls for a save, two for a load] `begin_part` returns after the state was checked, and
-# copied if the save is asynchronous. A thread writes it, and `finish_part` returns the contents of
-# the file. `read_part` reads the file and compares it with the present state; `apply_part` then
-# changes the state. So if one worker cannot read its part, no worker has changed anything. If the
-# coordinator dies in between, the unfinished save or load is kept until the next one begins.
+# copied if the save is asynchronous. A thread writes the state to a file, and `finish_part` returns
+# the contents of that file. `read_part` reads files and compares them with the present state;
+# `apply_part` then changes the state. So if one worker cannot read its part, no worker has changed
+# anything. If the coordinator dies between the two calls, the unfinished save or load is kept until
+# later saves or loads replace it.
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _FILE = re.compile(r"\.?[0-9a-f]{16}-\d+\.pt(\.[0-9a-f]+\.tmp)?")
 _MOST_FORGOTTEN = 16
 
 # Guards the two fields below. `_turn_lock` is acquired before this lock, and held while a part is
-# copied: if two saves meet on a worker, the later one copies after the earlier one was written.
+# copied: if two saves run on one worker, the second copies its part after the first has been
+# written.
 _parts_lock = threading.Lock()
 _writes: dict[str, Future[FileRow]] = {}
 _reads: dict[str, list[Callable[[], object]]] = {}
@@ -50,7 +52,7 @@ def begin_part(
     """
     with _turn_lock:
         for earlier in _of_now():
-            # an error of this write is raised for the worker that requested it
+            # an error of the earlier write is raised in its own `finish_part`
             earlier.wait_until_done()
         os.makedirs(folder, exist_ok=True)
         kept = _kept if copies and keeps else None
@@ -63,9 +65,9 @@ def begin_part(
             while len(_writes) >= _MOST_FORGOTTEN:
                 del _writes[next(iter(_writes))]
             _writes[session] = written
-        # The thread is not a daemon, so that a program that ends waits for its last checkpoint.
+        # The thread is not a daemon, so the program does not exit before the checkpoint is written.
         threading.Thread(
-            # The name is read now, because RPC may be down when the write ends.
+            # The name is looked up now, because RPC may have ended when the write ends.
             target=_write,
             args=(f"{session}-{worker_id}.pt", worker, folder, taken, written),
             name="fastdist-checkpoint-part",
@@ -81,7 +83,7 @@ def _write(name: str, worker: str, folder: str, taken: Snapshot, written: Future
     try:
         path = os.path.join(folder, name)
         checksums = write_shard(path, taken.tensors, taken.values)
-        # Release the copies before the end is reported: the next save needs as much memory, and
+        # Release the copies before `written` is completed: the next save needs as much memory, and
         # the release takes time.
         taken.tensors.clear()
         row = taken.row(name, os.stat(path).st_size, worker, checksums)
@@ -108,7 +110,7 @@ def own_name() -> tuple[int, str]:
 @rpc.export
 @async_execution
 def finish_part(session: str) -> Future[FileRow]:
-    """Return the contents of the file, when it is on the disk.
+    """Return a Future of the file's description, which is done when the file is on the disk.
 
     Raises  OSError if the disk is full
     """
@@ -135,7 +137,7 @@ def read_part(session: str, folder: str, things: Sequence[Thing], allow_partial:
 
 @rpc.export
 def apply_part(session: str, is_for_all: bool) -> None:
-    """Apply the values that were read if all workers could read theirs; otherwise drop them."""
+    """Apply the values that read_part has read, or drop them if another worker's read failed."""
     with _parts_lock:
         steps = _reads.pop(session, [])
     if is_for_all:

@@ -1,4 +1,4 @@
-"""Loads files of a checkpoint: everything is read and checked first, and changed afterwards."""
+"""Loads a checkpoint: all files are read and checked before any object is changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LISTED = 5
 
 
 def readied(folder: str, things: Sequence[Thing], *, allow_partial: bool) -> list[Change]:
-    """Read and check a checkpoint's values; return functions that apply them.
+    """Read and check a checkpoint's values for the objects; return functions that apply them.
 
     Raises  CheckpointException, ShapeError or DTypeError if a value is damaged, missing or
             different
@@ -46,7 +46,7 @@ def readied(folder: str, things: Sequence[Thing], *, allow_partial: bool) -> lis
 
 
 class Reader:
-    """A checkpoint that is read. Each file is opened once, and each chunk has a checksum."""
+    """An open checkpoint. Each file is opened once, and the checksum of each chunk is checked."""
 
     def __init__(self, folder: str, *, allow_partial: bool = False) -> None:
         self.metadata: Metadata = read_manifest(folder)
@@ -89,9 +89,9 @@ class Reader:
         return key in self.metadata.state_dict_metadata
 
     def value(self, key: str, like: Any = None) -> Any:
-        """Return the value that was saved under a key; a tensor is complete.
+        """Return the value that was saved under a key; a tensor is returned complete.
 
-        `like` is the value that it will replace.
+        `like` is the value that will be replaced.
 
         Raises  ShapeError or DTypeError if the tensor's size or dtype differs from `like`
         """
@@ -105,8 +105,8 @@ class Reader:
         return self._file(known.file).value(key)
 
     def into_shards(self, key: str, like: ShardedTensor) -> list[Change]:
-        """Return functions that fill the local parts, which are read from the chunks that cover
-        them.
+        """Return functions that fill the local parts of `like`. The data is read now, from all
+        chunks that overlap these parts.
         """
         known = self.metadata.state_dict_metadata[key]
         if not isinstance(known, TensorStorageMetadata):
@@ -142,7 +142,7 @@ class Reader:
         if len(touched) == 1 and touched[0][0].box == box:
             return self._chunk(touched[0][0], dtype)
         for chunk, _ in touched:
-            self._file(chunk.file)  # this checks the file's length
+            self._file(chunk.file)  # checks the file's length before memory is allocated
         made: Array = np.empty(box.sizes, dtype.numpy)
         for chunk, part in touched:
             made[part.within(box)] = self._chunk(chunk, dtype)[part.within(chunk.box)]
@@ -168,7 +168,7 @@ class Reader:
         self._open.close()
 
 
-# The keys that an entry needs in the checkpoint, and a function that reads them.
+# The keys that an entry needs in the checkpoint, and a function that reads their values.
 _Asked = tuple[list[str], Callable[[], list[Change]]]
 
 
@@ -191,7 +191,7 @@ def _asked(thing: Thing, names: Mapping[int, str], reader: Reader) -> _Asked:
 
 
 def _module(module: Module, path: Path, reader: Reader) -> _Asked:
-    """A module loads its present entries, whatever else was saved."""
+    """Load the entries that a module has now, even if other entries were saved."""
     own = module.state_dict()
     keys = {name: key_of((*path, name)) for name in own}
 
@@ -203,8 +203,8 @@ def _module(module: Module, path: Path, reader: Reader) -> _Asked:
 
 
 def _stateful(value: Any, path: Path, reader: Reader) -> _Asked:
-    """A stateful object other than a module gets everything that was saved under its key: its state
-    may have other parts now.
+    """Load everything that was saved under the key of a stateful object that is not a module: its
+    state may have other entries now than it had then.
     """
     below = reader.metadata.below(path)
 
@@ -227,11 +227,11 @@ def _stateful(value: Any, path: Path, reader: Reader) -> _Asked:
 
 
 def _plain(thing: Thing, reader: Reader) -> _Asked:
-    """Tensors are changed in place; other values are replaced in their container."""
+    """Load a value without state_dict(): change tensors in place, replace others in the holder."""
     wanted: dict[Path, Any] = {}
     for way, leaf in leaves(thing.value, ()):
-        # An empty dict requests everything that was saved there: an optimiser's state before its
-        # first step.
+        # An empty dict loads everything that was saved under its path. An example is an optimiser's
+        # state before the first step.
         below = reader.metadata.below((*thing.path, *way)) if leaf == {} else {}
         wanted.update(dict.fromkeys(((*way, *more) for more in below), None) or {way: leaf})
     keys = {way: key_of((*thing.path, *way)) for way in wanted}
@@ -301,7 +301,7 @@ def _copy_into(tensor: Tensor, found: Tensor) -> None:
 
 
 def _put(thing: Thing, way: Path, value: Any) -> None:
-    """Replace the value at a path in the dict or list of a state dict."""
+    """Replace a value in the dict or list that contains it; `way` is its path in the thing."""
     holder = thing.holder if not way else thing.value
     steps = way or thing.path[-1:]
     for step, following in zip(steps, (*steps[1:], None)):

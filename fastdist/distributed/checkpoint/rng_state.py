@@ -16,27 +16,27 @@ from .. import rpc
 
 @rpc.export
 class RngState:
-    """The default generators of the CPU and all GPUs, Python's `random` and NumPy's, in one object.
+    """The states of the CPU's and all GPUs' default generators, Python's `random` and NumPy's.
 
     In a state dict each worker's RngState needs a separate key: {f"rng.{name}": RngState(), ...}.
-    Other generators are saved with their get_state().
+    The state of any other generator is saved by the user, with get_state().
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states of the generators; NumPy's only if NumPy's generator was imported."""
+        """Return the states of the generators; NumPy's only if `numpy.random` was imported."""
         found = {
             "devices": [default_generator_of(device).get_state() for device in _devices()],
             "python": random.getstate(),
         }
         if (numpy := sys.modules.get("numpy.random")) is not None:
             kind, key, place, has_normal, normal = numpy.get_state()
-            # The key is saved as a list of numbers, because there are no tensors of uint32.
+            # The key is saved as a list of numbers, because no tensor has the dtype uint32.
             found["numpy"] = (kind, key.tolist(), int(place), int(has_normal), float(normal))
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the states; GPUs that did not exist when they were saved keep their present
-        states.
+        """Restore the states of the generators. A GPU without a saved state, because it did not
+        exist at the save, keeps its present state.
         """
         for device, state in zip(_devices(), state_dict["devices"]):
             default_generator_of(device).set_state(state)

@@ -1,4 +1,4 @@
-"""`save` and `async_save`: all parts of a checkpoint are written, then it appears atomically."""
+"""`save` and `async_save`: write all parts of a checkpoint, then publish it atomically."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def save(
 ) -> Metadata:
     """Write a checkpoint into the folder checkpoint_id; return when all of it is on the disk.
 
-    A state dict contains tensors, ShardedTensors, numbers, text, dicts, lists and tuples of these,
-    and objects with state_dict() and load_state_dict(). An RRef stands for its value, a list of
-    RRefs for the parts of one object, a DistributedOptimizer for the optimisers of all its owners;
-    each owner writes its part. The workers in `process_group` call save together for one
-    checkpoint; without it only this worker calls save. The `keep` newest checkpoints stay in the
-    parent folder; older ones are removed.
+    A state dict contains tensors, ShardedTensors, numbers and text, dicts, lists and tuples of
+    these, and objects with state_dict() and load_state_dict(). An RRef stands for its value, and a
+    list of RRefs for the parts of one object. A DistributedOptimizer stands for the optimisers of
+    all its owners. Each owner writes its part. The workers in `process_group` all call save for one
+    common checkpoint; without `process_group`, only this worker calls save. The `keep` newest
+    checkpoints stay in the parent folder; older ones are removed.
 
     Thread  any; waits for an earlier save of this process
     Raises  CheckpointException if parts do not fit together, or a worker of the group did not join;
             TypeError for a value that could not be loaded; OSError if the disk is full;
-            WorkerLostError if a worker died. After an error the folder has its earlier contents
+            WorkerLostError if a worker died. After an error the folder contains what it had before
 
     Args:
         state_dict: The values, by name.
@@ -80,7 +80,7 @@ def async_save(
 
     It returns when all owners have copied their parts: later changes are not in the checkpoint. The
     Future is done when the checkpoint exists, or has the error. While an earlier save of this
-    process runs, this one waits for its end before it copies.
+    process runs, async_save waits for its end, and only then copies the state.
 
     Raises  errors in the state dict; all other errors are in the Future
     Note    if other workers take part, wait for the Future before rpc.shutdown()
@@ -99,7 +99,7 @@ def async_save(
 
 
 class _Save:
-    """A checkpoint under way. The constructor starts it, and returns after the state was copied."""
+    """A save under way. The constructor begins it, and returns when the state has been copied."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _Save:
             self.done.set_result(found)
 
     def _own_rows(self) -> list[FileRow]:
-        """Return the parts that this worker, and the owners that it called, have written."""
+        """Return the rows of the files that this worker, and the owners that it called, wrote."""
         owners, self._owners = self._owners, []
         is_here, self._is_here = self._is_here, False
         futures = [rpc.rpc_async(o, finish_part, (self._session,), timeout=0) for o in owners]
@@ -230,8 +230,8 @@ class _Save:
         return metadata
 
     def _fail(self, error: BaseException) -> None:
-        """Report the error to all workers, and remove the written files."""
-        # Called workers are still writing: their files can be removed only when they have ended.
+        """Report the error to all workers, and remove the files that were written."""
+        # The called workers may still be writing: wait for them before their files are removed.
         _note(error, self._own_rows)
         _note(error, self._tidy_up)
         self._lock.__exit__(None, None, None)
@@ -240,14 +240,14 @@ class _Save:
             if self._together.is_first:
                 self._together.tell_outcome(error)
             else:
-                # End after the first worker, so that its clean-up does not interfere with the next
-                # save of this worker.
+                # Wait until the first worker has ended, so that its removal of files does not
+                # remove files of this worker's next save.
                 _note(error, self._together.await_first)
         self.done.try_complete(error=error)
 
     def _tidy_up(self) -> None:
-        """Remove this worker's files of a failed save. If no worker can still be writing, remove
-        the files of all workers.
+        """Remove this worker's files of a failed save. If this call is the last, so that no worker
+        can still be writing, remove the files of all workers.
         """
         there = None if saved_at_of(self._folder) is None else read_manifest(self._folder)
         is_last = self._lock.is_held and (self._together is None or self._together.has_gathered)
@@ -257,7 +257,7 @@ class _Save:
 
 
 def _note(error: BaseException, work: Callable[[], object]) -> None:
-    """Run a part of the clean-up after an error; add a further error as a note."""
+    """Run a step of the clean-up after an error; if the step fails, add a note to `error`."""
     try:
         work()
     except Exception as another:
@@ -266,9 +266,9 @@ def _note(error: BaseException, work: Callable[[], object]) -> None:
 
 
 def _await_earlier(own: Future[Metadata]) -> None:
-    """Wait until no other save of this process runs; later saves wait for this one."""
+    """Wait until the earlier save of this process has ended; later saves wait for `own`."""
     global _latest
     with _latest_lock:
         earlier, _latest = _latest, own
     if earlier is not None:
-        earlier.wait_until_done()  # its error is in its own Future
+        earlier.wait_until_done()  # an error is raised by the earlier save's own Future

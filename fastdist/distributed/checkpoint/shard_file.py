@@ -1,9 +1,10 @@
-"""The file of one worker, in the format of `fastdist.save`, which is read record by record."""
+"""One worker's file, in the format of `fastdist.save`, which is read record by record."""
 
-# Note [Records and tensors] Each tensor that is written has separate memory, so the first one is
-# the record data/0, the next data/1, and so on. The manifest has each record's checksum from the
-# archive's table. Comparing with the table shows whether the file belongs to another save. Reading
-# the record shows whether its bits have changed since.
+# Note [Records and tensors] No two tensors of a file share memory, so the first tensor is the
+# record data/0, the second data/1, and so on. The manifest has the checksum of each record, copied
+# from the table of the file's archive. If the table of a file has other checksums than the
+# manifest, the file belongs to another save. Reading a record shows whether its bits have changed
+# since it was written.
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def write_shard(path: str, tensors: list[Tensor], values: dict[str, Any]) -> lis
 class ShardFile:
     """The file of a worker, open for reading.
 
-    Raises  CheckpointException if it is missing, damaged, or from another save
+    Raises  CheckpointException if the file is missing, damaged, or from another save
     """
 
     def __init__(self, folder: str, name: str, size: int) -> None:
@@ -65,7 +66,7 @@ class ShardFile:
             raise self._broken(str(error)) from private_cause(error)
 
     def read(self, chunk: ChunkStorageMetadata, dtype: DType) -> Array:
-        """Return a copy of a chunk."""
+        """Return a copy of a chunk's elements."""
         record = f"data/{chunk.record}"
         archive = self._archive
         try:
@@ -84,7 +85,7 @@ class ShardFile:
         return values.byteswap() if is_swapped else values
 
     def value(self, key: str) -> Any:
-        """Return a value that is not a tensor."""
+        """Return the value with this key, which is not a tensor; `read` returns tensors."""
         if self._values is None:
             try:
                 content = load(self._path, mmap=True, weights_only=True)

@@ -12,11 +12,11 @@ from .box import Box
 
 
 class Shard(NamedTuple):
-    """A part of a larger tensor, and the index of its first element in that tensor.
+    """A part of a larger tensor, with the part's offset in that tensor.
 
     Args:
         tensor: The part.
-        shard_offsets: The index of its first element in the larger tensor, one number per axis.
+        shard_offsets: The index of the part's first element in the larger tensor, per axis.
     """
 
     tensor: Tensor
@@ -26,8 +26,8 @@ class Shard(NamedTuple):
 class ShardedTensor:
     """This worker's parts of a tensor with shape `size`; other workers have the other parts.
 
-    In a state dict it is saved as one tensor under its key, together with other workers' parts
-    under that key. It can be loaded from any division into parts.
+    The parts that all workers have under one key of the state dict are saved as one tensor. They
+    may be divided differently when they are loaded.
 
     Raises  ShapeError if a part does not lie within the tensor
 
@@ -59,7 +59,7 @@ class ShardedTensor:
 
         Args:
             tensor: The part.
-            shard_offsets: The index of its first element in the whole tensor, one number per axis.
+            shard_offsets: The index of the part's first element in the whole tensor, per axis.
             size: The shape of the whole tensor.
         """
         return cls([Shard(tensor, tuple(shard_offsets))], size)

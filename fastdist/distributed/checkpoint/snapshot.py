@@ -1,4 +1,4 @@
-"""The tensors and values of a worker at one moment, which are written to its file."""
+"""A snapshot of a worker's tensors and values, which is then written to the worker's file."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .metadata import FileRow
 from .sharded_tensor import ShardedTensor
 from .tree import Path, key_of
 
-# Copies of the last save, which the next one overwrites: copying to memory that the process has
-# used before is about ten times as fast as to new memory.
+# The copies of the last save. The next save overwrites them, because copying into memory that the
+# process has used before is about ten times as fast as copying into new memory.
 Kept = dict[str, Tensor]
 
 
 class Snapshot(NamedTuple):
-    """The tensors in the order of their records, the values, and one entry per tensor and value."""
+    """The tensors in the order of their records, the values, and a manifest entry for each."""
 
     tensors: list[Tensor]
     values: dict[str, Any]
     entries: list[list[Any]]
 
     def row(self, name: str, size: int, worker: str, checksums: list[int]) -> FileRow:
-        """Return the worker's description of the file."""
+        """Return the worker's description of the file: its row in the manifest."""
         rows = [
             [*entry, checksums[entry[6]]] if entry[0] == "tensor" else entry
             for entry in self.entries
@@ -43,7 +43,7 @@ class Snapshot(NamedTuple):
 def snapshot(
     leaves: Iterable[tuple[Path, Any]], *, copies: bool, kept: Kept | None = None
 ) -> Snapshot:
-    """Return the present values of the leaves; with copies, later changes do not affect them.
+    """Return the present values of the leaves; with `copies`, later changes do not affect them.
 
     Raises  TypeError for a value that could not be loaded without running code
     """
@@ -77,7 +77,7 @@ def _is_dense(leaf: Any) -> bool:
 
 
 def _parts(leaf: Any) -> list[tuple[Tensor, tuple[int, ...], tuple[int, ...]]]:
-    """Return each tensor of a leaf, its offsets in the complete tensor, and that tensor's size."""
+    """Return (tensor, offsets in the complete tensor, complete size) for each part of a leaf."""
     if isinstance(leaf, ShardedTensor):
         return [(part, at, tuple(leaf.size())) for part, at in leaf.local_shards()]
     if _is_dense(leaf):
@@ -111,7 +111,7 @@ def _room_for(tensor: Tensor) -> Tensor:
 
 
 def _loadable(values: dict[str, Any]) -> dict[str, Any]:
-    """Return independent copies of the values, as they will be loaded."""
+    """Return independent copies of the values, saved and loaded as in a checkpoint."""
     stream = io.BytesIO()
     try:
         save(values, stream)
@@ -139,7 +139,8 @@ def _cannot_be_saved(key: str, value: Any, error: Exception) -> TypeError:
 
 def _digest(key: str, value: Any) -> int:
     try:
-        # Pickles of equal values can differ, if one contains the same text object twice.
+        # Pickles of equal values can differ, for example if one value contains the same text object
+        # twice.
         text = repr(value).encode() if _is_plain(value) else pickle.dumps(value, 4)
     except _NOT_PICKLED as error:
         raise _cannot_be_saved(key, value, error) from error

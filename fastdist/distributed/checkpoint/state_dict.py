@@ -1,4 +1,4 @@
-"""State dicts of models and optimisers with parameters by name, like PyTorch's module."""
+"""State dicts of models and optimisers, with parameter names as keys, like PyTorch's module."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ State = dict[str, Any]
 class StateDictOptions:
     """Options of the functions below.
 
-    `cpu_offload` copies tensors to the CPU. `ignore_frozen_params` leaves out parameters that need
-    no gradient. `strict` rejects missing and unknown names.
+    `cpu_offload` copies tensors to the CPU. `ignore_frozen_params` leaves out parameters that do
+    not require grad. `strict` rejects missing and unknown names.
     """
 
     cpu_offload: bool = False
@@ -44,7 +44,7 @@ def get_optimizer_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> State:
-    """Return the state of optimisers, with the names of the model's parameters as keys.
+    """Return the state of optimisers, with the parameter names of the model as keys.
 
     Raises  CheckpointException if an optimiser has parameters that are not the model's
     """
@@ -70,7 +70,7 @@ def get_state_dict(
 ) -> tuple[State, State]:
     """Return the state dicts of a model and its optimisers, both with parameter names as keys.
 
-    Note    an optimiser has no state before its first step; load fills the empty dict nevertheless
+    Note    an optimiser's state is empty before its first step; load fills it nevertheless
     """
     return (
         get_model_state_dict(model, options=options),

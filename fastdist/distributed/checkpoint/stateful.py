@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Stateful(Protocol):
-    """An object that returns its state, and can load it."""
+    """An object that can return its state and load it again."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state: tensors, numbers, text, and dicts, lists and tuples of these."""

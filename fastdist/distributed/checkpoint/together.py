@@ -1,10 +1,11 @@
-"""Saves by several workers for one checkpoint: the data that they publish to each other."""
+"""Saves by several workers for one checkpoint: the data that these workers exchange."""
 
-# Note [Pulled, not pushed] A worker that needs data of another one calls it and waits: the first
-# worker of the group calls the others for their parts, and they call the first one for the result.
-# So the death of a worker ends the calls to it, and the callers learn immediately which worker it
-# was. Before that, all workers must join within the group's timeout for calls. The duration of the
-# writing is unknown, so the wait for it has no timeout.
+# Note [Pulled, not pushed] A worker that needs data of another worker calls that worker and waits.
+# The first worker of the group calls the others for their parts, and they call the first one for
+# the result. So if a worker dies, the calls to it end with an error, and the callers learn
+# immediately which worker died. At the beginning, all workers must join the save within the RPC
+# timeout. The duration of the writing is unknown, so the waits for the parts and for the result
+# have no timeout.
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def announced(key: str) -> Future[Any]:
 
 @rpc.export
 def nobody_waits(key: str) -> None:
-    """End other workers' waits for a key of this worker, because the caller has given up."""
+    """End all waits for a key of this worker with an error; a worker that gave up calls this."""
     _promise(key).try_complete(error=CheckpointException("nobody waits for this any more"))
 
 
@@ -64,27 +65,27 @@ def require_group(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Together:
-    """One save by a group, from the point of view of one of its workers."""
+    """One worker's state in a save by a group of workers."""
 
     def __init__(self, group: tuple[str, ...], folder: str) -> None:
         self._group = group
         self._folder = folder
         self._own = rpc.get_worker_info().name
-        # Whether no other worker is writing any more.
+        # Whether all other workers have stopped writing.
         self.has_gathered = False
         stem = f"{folder}\0{','.join(group)}"
         with _announced_lock:
             _saves[stem] += 1
             number = _saves[stem]
             self._stem = f"{stem}\0{number}\0"
-            # All other workers have ended the previous save, so they have fetched the result of the
-            # save before that.
+            # All other workers have joined the previous save. So they have ended the save before
+            # that, and have fetched its results.
             for key in [key for key in _announced if key.startswith(f"{stem}\0{number - 2}\0")]:
                 del _announced[key]
 
     @property
     def is_first(self) -> bool:
-        """Whether this worker writes the manifest."""
+        """Whether this worker is the first of the group, which writes the manifest."""
         return self._own == self._group[0]
 
     def tell_parts(self, rows: list[FileRow] | None, error: BaseException | None) -> None:
@@ -100,7 +101,7 @@ class Together:
         """Return the parts that all other workers have written.
 
         Raises  CheckpointException if a worker did not join; WorkerLostError if one died; the error
-                that kept another worker from writing
+                because of which another worker did not write its parts
         """
         others = [name for name in self._group if name != self._own]
         try:
@@ -120,7 +121,7 @@ class Together:
         self._ask(first, "outcome", timeout=0).wait()
 
     def tell_outcome(self, error: BaseException | None) -> None:
-        """Publish the result, so that the other workers can continue."""
+        """Publish the outcome of the save, for which the other workers wait."""
         _promise(f"{self._stem}outcome").try_complete(None, error)
 
     def _meet(self, names: list[str]) -> None:

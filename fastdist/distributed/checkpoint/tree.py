@@ -1,10 +1,10 @@
-"""Converts state dicts to leaves with their paths, and back."""
+"""Converts a state dict to leaves, each with its path, and back."""
 
-# Note [Which leaves there are] Dicts are traversed, and lists and tuples only if they contain a
-# tensor. Every other value is a leaf and is kept unchanged. For example, an optimiser's betas stay
-# a tuple, and an empty dict stays a dict. The path of a leaf distinguishes keys of dicts from
-# indices of lists and tuples, so that `below` can rebuild the structure. The steps of the path,
-# joined by dots, are the key by which other workers request the leaf.
+# Note [Which leaves there are] Dicts are traversed; lists and tuples are traversed only if they
+# contain a tensor. Every other value is a leaf and is kept unchanged. For example, an optimiser's
+# betas stay a tuple, and an empty dict stays a dict. The path of a leaf distinguishes keys of dicts
+# from indices of lists and tuples, so that `rebuilt` can restore the structure. The steps of the
+# path, joined by dots, are the leaf's key, by which other workers request the leaf.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...tensor.tensor import Tensor
 from .errors import CheckpointException
 from .sharded_tensor import ShardedTensor
 
-# A key of a dict, or ("list" or "tuple", index).
+# A step is a key of a dict, or a pair: "list" or "tuple", and an index.
 Step: TypeAlias = str | int | tuple[str, int]
 Path: TypeAlias = tuple[Step, ...]
 
@@ -58,9 +58,9 @@ def _has_tensor(value: Any) -> bool:
 
 
 def rebuilt(found: Mapping[Path, Any]) -> Any:
-    """Return the structure that has these leaves.
+    """Return the nested dicts, lists and tuples that have these leaves.
 
-    Raises  CheckpointException if the paths do not form a structure
+    Raises  CheckpointException if no such structure exists, or a list lacks an index
     """
     if set(found) == {()}:
         return found[()]

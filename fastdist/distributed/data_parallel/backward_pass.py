@@ -1,4 +1,4 @@
-"""The outputs of a forward, the parameters behind them, and the backward pass from them."""
+"""Finds the outputs of a forward, the parameters that they depend on, and the pass from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def nodes_of_outputs(outputs: Any) -> list[Node]:
 
 
 def leaves_below(nodes: Iterable[Node]) -> set[AccumulateGrad]:
-    """Return the leaves that can get gradients from the given Nodes."""
+    """Return the leaves that can get gradients if a pass starts at the given Nodes."""
     stack = list(nodes)
     seen: set[Node] = set(stack)
     found: set[AccumulateGrad] = set()
@@ -73,7 +73,7 @@ def is_distributed() -> bool:
 
 
 def captured_of(leaves: Collection[AccumulateGrad]) -> list[AccumulateGrad]:
-    """Return the leaves whose gradients the pass of this thread returns (autograd.grad)."""
+    """Return the leaves among these whose gradients the thread's pass returns (autograd.grad)."""
     if tls.inline_pass is not None:
         reached = tls.inline_pass[2]
         return [] if reached is None else [leaf for leaf in leaves if leaf in reached]

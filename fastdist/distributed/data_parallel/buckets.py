@@ -18,7 +18,7 @@ from ..constants import FIRST_BUCKET_BYTES
 def first_bytes() -> int:
     """Return the size in bytes at which the first bucket is full.
 
-    Programs may set it as an attribute of the package, as in PyTorch.
+    Programs may set it, as in PyTorch: it is the package's `_DEFAULT_FIRST_BUCKET_BYTES`.
     """
     package = sys.modules["fastdist.distributed"]
     return int(vars(package).get("_DEFAULT_FIRST_BUCKET_BYTES", FIRST_BUCKET_BYTES))
@@ -38,13 +38,13 @@ def assign(
     cap_bytes: int,
     sparse: frozenset[int] = frozenset(),
 ) -> list[list[int]]:
-    """Return the parameters of each bucket, as lists of indices.
+    """Return the buckets, each as a list of the indices of its parameters.
 
     Args:
         parameters: All parameters.
-        order: The indices, in the order in which gradients are expected.
-        first_bytes: The size at which the first bucket of a dtype and device is full.
-        cap_bytes: The size at which all other buckets are full.
+        order: The indices of the parameters, in the order in which their gradients are expected.
+        first_bytes: The size in bytes at which the first bucket of a dtype and device is full.
+        cap_bytes: The size in bytes at which all other buckets are full.
         sparse: The indices of parameters with sparse gradients; each has a separate bucket.
     """
     found: list[list[int]] = []
@@ -86,7 +86,7 @@ class Bucket:
         self.flat = zeros(0 if sparse else begin, dtype=first.dtype, device=first.device)
         self.views = [] if sparse else self.views_of(self.flat)
         self.pending = 0
-        # The Work or Future of the reduction under way.
+        # The Work or Future of the bucket's reduction, while it is under way.
         self.work: Any = None
 
     def views_of(self, flat: Tensor) -> list[Tensor]:

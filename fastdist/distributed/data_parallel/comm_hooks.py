@@ -13,11 +13,11 @@ from .grad_bucket import GradBucket
 
 
 def require_hook(hook: Any) -> None:
-    """Raise unless a hook accepts (state, bucket) and its annotations, if any, agree with that.
+    """Raise unless a hook is callable and its annotations fit a call of hook(state, bucket).
 
     Raises:
         TypeError: The hook is not callable.
-        ValueError: An annotation names another type.
+        ValueError: An annotation is not the type of the bucket or of the result.
     """
     if not callable(hook):
         raise TypeError("Communication hook must be callable.")

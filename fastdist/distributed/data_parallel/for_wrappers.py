@@ -19,21 +19,23 @@ def _compute_bucket_assignment_by_size(
     tensor_indices: Sequence[int] = (),
     logger: Any = None,
 ) -> tuple[list[list[int]], list[int]]:
-    """Return the tensors of each bucket, as indices, and the limit of each bucket in bytes.
+    """Return the tensors of each bucket, as indices, and the size limit of each bucket in bytes.
 
     Args:
         tensors: Parameters, in the order in which buckets are filled.
-        bucket_size: The sizes at which buckets are full: the first number applies to the first
-            bucket of a dtype and device, and so on; the last number applies to all later buckets.
+        bucket_size: The sizes in bytes at which buckets are full. For each dtype and device, the
+            first number applies to the first bucket, and so on; the last number applies to all
+            later buckets.
         expect_sparse_gradient: Whether the gradient of each tensor is sparse. Such a tensor has a
             separate bucket, whose limit is 0.
-        tensor_indices: The index of each tensor; if the list is empty, its position in `tensors`.
-            With an empty list buckets are ordered by their lowest index, otherwise in the order in
-            which they became full.
+        tensor_indices: The index of each tensor. If the list is empty, the index of a tensor is its
+            position in `tensors`, and buckets are ordered by their lowest index. Otherwise buckets
+            are returned in the order in which they became full.
         logger: Ignored.
 
     Raises:
-        ValueError: There are no tensors or no sizes, or tensor_indices has another length.
+        ValueError: `tensors` or `bucket_size` is empty, or `tensor_indices` has another length than
+            `tensors`.
         RuntimeError: A tensor is sparse.
     """
     if not tensors or not bucket_size:
@@ -73,7 +75,7 @@ def _limit(bucket_size: Sequence[int], number: int) -> int:
 def _verify_params_across_processes(
     process_group: Any, params: Sequence[Tensor], logger: Any = None
 ) -> None:
-    """Raise on all members unless their parameters have the same shapes and dtypes.
+    """Raise on all members unless the parameters of all members have the same shapes and dtypes.
 
     Args:
         process_group: The group.
@@ -95,7 +97,7 @@ def _broadcast_coalesced(
     Args:
         process_group: The group.
         tensors: Tensors with the same shapes and dtypes on all members.
-        buffer_size: The size of a message in bytes; a larger tensor gets a larger message.
+        buffer_size: The largest size of a message in bytes; only a single tensor may exceed it.
         src: The group rank of the member whose values are copied.
     """
     with no_grad():

@@ -15,8 +15,8 @@ class GradBucket:
 
     Args:
         bucket: The bucket with the gradients.
-        index: The index of the bucket in the iteration.
-        is_last: Whether the bucket is the last of the iteration.
+        index: The position of the bucket in the order of reductions.
+        is_last: Whether the bucket is the last one that is reduced in the iteration.
         parameters: The parameters of the bucket.
     """
 
@@ -46,7 +46,7 @@ class GradBucket:
         return self._parameters
 
     def is_last(self) -> bool:
-        """Return whether the bucket is the last of the iteration."""
+        """Return whether the bucket is the last one that is reduced in the iteration."""
         return self._is_last
 
     def __repr__(self) -> str:

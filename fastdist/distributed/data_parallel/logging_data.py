@@ -1,4 +1,4 @@
-"""Statistics of the reductions of a DistributedDataParallel, with PyTorch's names."""
+"""Statistics of the reductions of a DistributedDataParallel, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _ENVIRONMENT: Final = (
 
 
 def logging_data(model: Any) -> dict[str, Any]:
-    """Return sizes in bytes, times in nanoseconds, and environment variables ("N/A" if unset).
+    """Return settings, sizes in bytes, times in nanoseconds, and environment variables.
+
+    A variable that is not set is "N/A".
 
     "iteration" is the 0-based index of the last iteration whose times were recorded.
     """
@@ -52,7 +54,7 @@ def logging_data(model: Any) -> dict[str, Any]:
         **{name.lower(): os.environ.get(name, "N/A") for name in _ENVIRONMENT},
     }
     if group.name() in ("gloo", "zmq"):
-        # The number of threads in distributed/links.
+        # distributed/links uses two threads.
         data["gloo_num_threads"] = 2
     if hook is not None:
         data["comm_hook"] = getattr(hook[1], "__qualname__", repr(hook[1]))

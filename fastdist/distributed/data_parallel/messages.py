@@ -1,4 +1,4 @@
-"""Texts of errors in reductions, which name parameters."""
+"""Texts of the errors of reductions; most texts name parameters."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _missing(rank: int, missing: Sequence[int], names: Sequence[str]) -> str:
 
 
 def ready_twice(index: int, name: str) -> str:
-    """Return the error for a parameter that got its gradient twice in one backward."""
+    """Return the error for a parameter that got its gradient twice in one backward pass."""
     return (
         "Expected to mark a variable ready only once. This error is caused by one of the following "
         "reasons: 1) Use of a module parameter outside the `forward` function. 2) Reused "
@@ -68,7 +68,7 @@ def ready_twice(index: int, name: str) -> str:
 
 
 def graph_changed(index: int, name: str) -> str:
-    """Return the error for a gradient that was missing in the first iteration of a static graph."""
+    """Return the error for a parameter that gets more gradients than in the first iteration."""
     return (
         "Your training graph has changed in this iteration, e.g., one parameter is unused in first "
         "iteration, but then got used in the second iteration. this is not compatible with "
@@ -77,7 +77,7 @@ def graph_changed(index: int, name: str) -> str:
 
 
 def not_reduced(names: Iterable[str]) -> str:
-    """Return the error for autograd.grad with respect to parameters."""
+    """Return the error for autograd.grad that would return gradients of the given parameters."""
     listed = ", ".join(names)
     return (
         "autograd.grad through DistributedDataParallel would return gradients of this process "

@@ -2,11 +2,11 @@
 
 # Note [One iteration]
 # A forward calls prepare() if its gradients will be reduced. When the backward pass adds a gradient
-# to a leaf, the leaf's hook copies it into its bucket. A full bucket starts its reduction; buckets
-# are reduced in a fixed order, which is the same on all members. At the end of the pass in which
-# the last bucket was started, finish() waits, and writes the means into `.grad`. A second pass from
-# outputs of the same forward (a second loss) is reduced as well. Averaging all of `.grad` again is
-# correct then, because its earlier part is the same on all members.
+# to a leaf, the leaf's hook copies the gradient into a bucket. The reduction of a bucket starts
+# when it and all earlier buckets are full, so the order is the same on all members. At the end of
+# the pass that fills the last bucket, _finish() waits for the reductions, and writes the means into
+# `.grad`. A second pass from outputs of the same forward (a second loss) averages all of `.grad`
+# again. This is correct, because the part from the first pass is the same on all members.
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _State(enum.Enum):
-    # LOCAL: gradients are not reduced, before the first forward and after a forward in no_sync.
+    # LOCAL: nothing is reduced, because there was no forward yet, or the last one was in no_sync.
     LOCAL = 0
     PREPARED = 1
     STARTED = 2
@@ -58,7 +58,7 @@ class _State(enum.Enum):
 
 
 def _noted(method: Method) -> Method:
-    """Return a wrapper of a Reducer method that stores the text of an error and raises it again."""
+    """Return a wrapper of a Reducer method that also stores the text of an error it raises."""
 
     @functools.wraps(method)
     def call(self: Reducer, *args: Any, **named: Any) -> Any:
@@ -83,7 +83,7 @@ class Reducer:
         as_views: Whether `.grad` is a view of the bucket.
         sparse: The indices of the parameters with sparse gradients.
 
-    Threads: hooks run on the threads of the engine; one forward and backward at a time.
+    Threads: hooks run on the threads of the engine. Only one forward or backward runs at a time.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Reducer:
         self.sparse, self.times = sparse, Times()
         self.iterations = 0
         self.has_rebuilt = False
-        # The divisor of the sums; None means the group's size. Uneven inputs set it.
+        # The divisor of the sums; None means the group's size. It is set for uneven inputs.
         self.divisor: int | None = None
         self.hook: tuple[Any, Any] | None = None
         # The text of the last error, for logging_data.
@@ -118,14 +118,14 @@ class Reducer:
         self._unused: list[int] = []
         self._used = np.zeros(count, np.int32)
         self._used_work: Any = None
-        # For a static graph: how often each hook ran in the first iteration, and how often it must
-        # still run in this iteration.
+        # For a static graph: how often each parameter's hook ran in the first iteration, and how
+        # often it must still run in this iteration.
         self._times_fired = [0] * count
         self._left = [0] * count
         self._launched = 0
         self._is_end_queued = self._has_begun = self._shares_used = False
-        # Whether a pass from outputs of the forward is under way, and whether its end ends the
-        # iteration.
+        # Whether a pass from outputs of the forward is under way, and whether the iteration ends
+        # with this pass.
         self._is_in_pass = self._ends_with_pass = False
         self._has_warned = False
         reverse = range(count - 1, -1, -1)
@@ -172,7 +172,7 @@ class Reducer:
 
     @_noted
     def set_hook(self, state: Any, hook: Any) -> None:
-        """Make a communication hook reduce the buckets.
+        """Let a communication hook reduce the buckets.
 
         Raises:
             TypeError, ValueError: The hook is invalid.
@@ -236,7 +236,7 @@ class Reducer:
 
     @_noted
     def begin(self, *, ends_with_pass: bool) -> None:
-        """Record that a pass begins at outputs of the forward.
+        """Record that a pass has reached outputs of the forward.
 
         Raises:
             GraphError: The pass belongs to autograd.grad, and returns gradients of parameters.
@@ -272,11 +272,11 @@ class Reducer:
 
     @_noted
     def arrive(self, index: int, context: Any = None) -> None:
-        """Handle the gradient that was added to a parameter, or in a context."""
+        """Handle a gradient that was added to a parameter's `.grad`, or to `context` if given."""
         with self._lock:
             self._used[index] = 1
             if self._state is _State.FINISHED and self._is_in_pass:
-                # A nested pass of the same backward ran after the means were written.
+                # A nested pass of the same backward ran after the means had been written.
                 raise GraphError(messages.ready_twice(index, self.names[index]))
             if self._state in (_State.LOCAL, _State.FINISHED):
                 return
@@ -317,7 +317,7 @@ class Reducer:
             self._mark(index)
 
     def _mark(self, index: int) -> None:
-        """Copy a gradient into its bucket, and start the reduction of full buckets."""
+        """Copy a parameter's gradient into its bucket; start the reduction of full buckets."""
         bucket, place = self._bucket_of[index]
         if not bucket.is_sparse:
             view: Any = bucket.views[place]
@@ -356,7 +356,7 @@ class Reducer:
         if self.divisor is None:
             op = ReduceOp.AVG
             if bucket.flat._layout.dtype is float16:
-                # Divide first: the sum could overflow the dtype where the mean does not.
+                # Divide before the sum: the sum could overflow float16 even if the mean does not.
                 op = ReduceOp.SUM
                 with no_grad():
                     flat: Any = bucket.flat
@@ -461,7 +461,7 @@ class Reducer:
                     grad.copy_(view)
 
     def rebuild(self) -> None:
-        """Rebuild the buckets once, after the first iteration, in the gradients' order of arrival.
+        """Rebuild the buckets once, after the first iteration, in the order of gradients' arrival.
 
         The order of rank 0 is used on all members, so that they have the same buckets.
         """
@@ -505,7 +505,7 @@ class Reducer:
 
 
 class _Arrival:
-    """The hook of one leaf; it holds the reducer weakly."""
+    """The hook of one leaf, with a weak reference to the reducer."""
 
     __slots__ = ("_index", "_reducer")
 
@@ -530,7 +530,7 @@ class _ArrivalInContext(_Arrival):
 
 
 class _Begin:
-    """Called when a pass reaches outputs of a forward; it holds the reducer weakly."""
+    """The prehook of a forward's outputs in a pass, with a weak reference to the reducer."""
 
     __slots__ = ("_ends_with_pass", "_reducer")
 

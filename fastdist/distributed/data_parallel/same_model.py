@@ -12,14 +12,14 @@ from ..process_group.objects import all_gather_object
 from ..process_group.options import BroadcastOptions
 from ..process_group.work import wait_for
 
-# The largest size of several tensors in one message.
+# The largest total size, in bytes, of several tensors that are sent in one message.
 _TOGETHER_BYTES = 250 * 1024 * 1024
 
 
 def require_same_model(
     group: ProcessGroup, named: Sequence[tuple[str, Tensor]], what: str = "params"
 ) -> None:
-    """Raise on all members unless their tensors have the same shapes and dtypes.
+    """Raise on all members unless the tensors of all members have the same shapes and dtypes.
 
     Args:
         group: The group.
@@ -27,7 +27,8 @@ def require_same_model(
         what: The name of the tensors in errors: "params" or "buffers".
 
     Raises:
-        RuntimeError: Counts, shapes, strides or dtypes differ; the message names the tensors.
+        RuntimeError: Counts, shapes, strides, dtypes or requires_grad differ; the message names a
+            tensor.
     """
     if group.size() == 1:
         return
@@ -70,7 +71,7 @@ def broadcast_tensors(
     root: int = 0,
     together_bytes: int = _TOGETHER_BYTES,
 ) -> None:
-    """Copy one member's values, without gradients, into the tensors of all members."""
+    """Copy the values of the member `root`, but no gradients, into the tensors of all members."""
     if group.size() == 1:
         return
     for batch in _batches(tensors, together_bytes):

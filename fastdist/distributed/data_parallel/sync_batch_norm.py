@@ -25,15 +25,15 @@ def sync_batch_norm(
     momentum: float,
     group: ProcessGroup,
 ) -> Tensor:
-    """Return input with each channel normalised to mean 0 and variance 1 over all members' batches.
+    """Normalise each channel of `input` to mean 0 and variance 1 over the batches of all members.
 
     Args:
         input: A batch of shape (N, C, ...); N may differ between members, and be 0.
         weight: A factor per channel, of shape (C,).
         bias: A summand per channel, of shape (C,).
-        running: The running mean and variance to update; None for each that is not kept.
+        running: The running mean and the running variance, which are updated; None if not kept.
         eps: Added to the variance.
-        momentum: The weight of the new values in the running ones.
+        momentum: The weight of the new mean and variance in the running values.
         group: The group; all members must call.
     """
     channels = input.shape[1]
@@ -45,7 +45,7 @@ def sync_batch_norm(
 
 
 def _moments(x: Any, channels: int, group: ProcessGroup) -> tuple[Any, Any, int]:
-    """Return the mean and variance of each channel over all batches, and the number of elements."""
+    """Return each channel's mean and variance over all batches, and the number of its elements."""
     axes = [axis for axis in range(x.ndim) if axis != 1]
     count = x.numel() // channels
     wide = x.to(promote(x.dtype, float32))
@@ -55,7 +55,7 @@ def _moments(x: Any, channels: int, group: ProcessGroup) -> tuple[Any, Any, int]
     rows = from_array(np.empty((group.size(), own.size)), CPU)
     options = AllgatherOptions(asyncOp=False)
     group._for_objects()._allgather_base(rows, from_array(own, CPU), options)
-    # Summed in the order of ranks on all members, so that the results are bitwise equal.
+    # Every member sums in the order of ranks, so that the results are bitwise equal on all members.
     means, sums, counts = np.split(rows._array, [channels, 2 * channels], axis=1)
     total = int(counts.sum())
     joined = (means * counts).sum(0) / max(total, 1)
@@ -74,12 +74,12 @@ def _move(running: tuple[Any, Any], mean: Any, variance: Any, total: int, by: fl
 
 
 def _across(numbers: Any, ndim: int) -> Any:
-    """Return one number per channel, in a shape that broadcasts over a batch."""
+    """Return `numbers`, one per channel, in a shape that broadcasts over a batch."""
     return numbers.reshape((1, -1) + (1,) * (ndim - 2))
 
 
 class _Normalise(Function):
-    """Normalises with given moments, which depend on the inputs of all members."""
+    """Normalises with a given mean and variance, which depend on the inputs of all members."""
 
     @staticmethod
     def forward(

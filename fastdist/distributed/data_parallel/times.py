@@ -10,14 +10,14 @@ _ALL_BEFORE: Final = 10
 
 
 class Times:
-    """Collects durations in nanoseconds, and their means over the iterations."""
+    """Collects the durations of parts of iterations, in nanoseconds, and computes their means."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._marks: dict[str, int] = {}
         self._sums: dict[str, int] = {}
         self._counts: dict[str, int] = {}
-        # After the first iterations, times are recorded once per this many iterations.
+        # After the first _ALL_BEFORE iterations, one iteration in sample_rate is recorded.
         self.sample_rate = 1
         # The 0-based index of the last iteration whose times were recorded.
         self.last_kept = 0
@@ -30,7 +30,7 @@ class Times:
                 self._marks[name] = time.perf_counter_ns()
 
     def finish(self) -> None:
-        """Add the durations of the iteration that ends now."""
+        """Add the durations of the iteration that ends now, if it is to be recorded."""
         with self._lock:
             marks, self._marks = self._marks, {}
             number = self._iterations

@@ -1,4 +1,4 @@
-"""PyTorch's names of its elastic launcher; in fastdist use `fastdist run`."""
+"""The names of PyTorch's elastic launcher; fastdist's launcher is `fastdist run`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ _ROUNDS: Final = 8
 
 
 class Sighting(NamedTuple):
-    """The offset from another clock to this one at a moment, and its largest possible error.
+    """The offset to add to another clock's time to get this clock's time, at one moment of this
+    clock, and the largest possible error of the offset.
 
     Units   nanoseconds
     """
@@ -24,8 +25,8 @@ class Sighting(NamedTuple):
 def sight(ask: Callable[[], int]) -> Sighting:
     """Return the offset of the clock that ask() reads, from the fastest of several round trips.
 
-    Note    the clock was read at some time between question and answer, so the assumption that it
-            was in the middle is wrong by at most half a round trip
+    Note    the other clock was read at an unknown time between question and answer. The offset
+            assumes the middle, so its error is at most half a round trip
     """
     found: list[Sighting] = []
     for _ in range(_ROUNDS):
@@ -50,15 +51,16 @@ class Passage(NamedTuple):
 
 
 def fit(sightings: Mapping[int, Sighting], passages: Iterable[Passage], own: int) -> dict[int, int]:
-    """Return the offset of each worker's clock from the clock of worker `own`.
+    """Return, for each worker, the offset to add to its clock's times to get times of the clock of
+    worker `own`.
 
-    It is the middle of the range that both the sightings and the messages allow, given that no
-    message arrives before it left.
+    The offset is the middle of the range that both the sightings and the messages allow. The
+    messages limit this range, because no message arrives before it was sent.
 
-    Note    if clocks drift, that range may be empty; then the sightings' errors are assumed to be
-            larger than stated
+    Note    if clocks drift, this range may be empty; then the sightings' errors are doubled until
+            it is not empty
     """
-    # For each pair of workers, the smallest difference of arrival and departure.
+    # For each pair of receiver and sender, the smallest difference between arrival and departure.
     least: dict[tuple[int, int], int] = {}
     for passage in passages:
         pair = (passage.to_worker, passage.from_worker)
@@ -76,7 +78,7 @@ def fit(sightings: Mapping[int, Sighting], passages: Iterable[Passage], own: int
         turned = {(there, here): bound for (here, there), bound in bounds.items()}
         lowest = _distances(turned, own, sightings)
         if highest is not None and lowest is not None:
-            # All offsets between both bounds satisfy the constraints; take the middle.
+            # The constraints allow offsets from -lowest to highest; take the middle.
             return {worker: (highest[worker] - lowest[worker]) // 2 for worker in sightings}
     return {worker: sighting.offset_ns for worker, sighting in sightings.items()}
 
@@ -90,7 +92,8 @@ def _lower(bounds: _Bounds, pair: tuple[int, int], bound: int) -> None:
 
 
 def _distances(bounds: _Bounds, own: int, workers: Iterable[int]) -> dict[int, int] | None:
-    """Return the largest offsets with offset[b] - offset[a] <= bounds[a, b]; None if none exist.
+    """Return the largest offsets with offset[b] - offset[a] <= bounds[a, b]; None if there are no
+    such offsets.
 
     Source  R. Bellman 1958, "On a routing problem"
     """
@@ -107,16 +110,16 @@ def _distances(bounds: _Bounds, own: int, workers: Iterable[int]) -> dict[int, i
 
 
 class Clock:
-    """Another worker's clock, from sightings before and after a period.
+    """Another worker's clock, known from two sightings, one before and one after a period.
 
-    In between it is assumed to drift linearly.
+    Between the two sightings, the clock is assumed to drift linearly.
     """
 
     def __init__(self, first: Sighting, last: Sighting) -> None:
         self._first, self._last = first, last
 
     def ours(self, theirs_ns: int) -> int:
-        """Return the time of this process's clock when the other clock showed theirs_ns."""
+        """Return this process's time at the moment when the other clock showed theirs_ns."""
         first, last = self._first, self._last
         passed_ns = last.at_ns - first.at_ns
         # A drift within the sightings' errors is ignored.

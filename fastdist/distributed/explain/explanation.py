@@ -27,13 +27,14 @@ from .pieces import ROOT, Failed, Hop, Piece, Stretch, critical_path
 # Note [Clocks of several machines]
 # Each worker's clock is aligned with the clock of the worker that runs explain. The offset comes
 # from the fastest of several round trips, and from the rule that a gradient arrives after it was
-# sent (clocks.py). The report is requested before the round trips, so that these do not include
-# opening the connection.
+# sent (clocks.py). The report is requested first, so that the connection is already open when the
+# round trips are timed.
 
 # Note [Passes that failed]
-# Each worker keeps the text of the error that ended its part. The report shows the error of the
-# worker on which it was raised; the other workers got it in an answer, or with the notice to give
-# up. Lost workers are not queried. The other workers report them, and hops to them have no end.
+# Each worker keeps the text of the error that ended its part of the pass. The report shows only the
+# errors of workers that raised them. All other workers received such an error, in an answer or in
+# the notice to give up the pass. Lost workers are not queried. The other workers report which
+# workers were lost. A hop to a lost worker has no arrival time.
 
 _TIMEOUT_S = 10.0
 _AT_ONCE = 10
@@ -48,8 +49,9 @@ class Explanation:
 
     `state` is "not begun", "running", "settling", "over" or "failed". `critical_path` has the
     pieces for which the pass waited; if no pass has run, it is the path with the most Nodes.
-    `seconds` is the duration of the pass, or None if it is under way or no pass has run. `failures`
-    has the texts of the errors that ended a failed pass, by worker. `lost` has the lost workers.
+    `seconds` is the duration of the pass; None while the pass is under way, or if none has run.
+    `failures` has the texts of the errors that ended a failed pass, by worker. `lost` has the lost
+    workers.
     """
 
     def __init__(
@@ -108,10 +110,12 @@ class Explanation:
             lines += [f"  {self.describe(hop)}" for hop in waiting[:_AT_ONCE]]
             if (more := len(waiting) - _AT_ONCE) > 0:
                 lines.append(f"  {' ' * 10}  and {_count(more, 'more message')}")
-        return "\n".join(map(one_line, lines))  # they contain names from other workers
+        return "\n".join(map(one_line, lines))  # the names of other workers are not trusted
 
     def _told_path(self) -> list[str]:
-        """Return lines about the critical path, and the time spent on each kind of piece."""
+        """Return lines about the critical path: the sum of times of each kind of piece, and each
+        piece.
+        """
         path = self.critical_path
         if not path:
             return []
@@ -140,7 +144,7 @@ class Explanation:
         return any(one.began is not None for one in self.stretches)
 
     def describe(self, piece: Piece) -> str:
-        """Return a line about one piece of the graph."""
+        """Return a line that describes one piece of the graph."""
         if isinstance(piece, Hop):
             took = _between(piece.left, piece.arrived)
             what = "notice of no gradients" if piece.is_unused else "gradients"
@@ -155,7 +159,7 @@ class Explanation:
         more = f" and {len(piece.ends) - 4} more" if len(piece.ends) > 4 else ""
         to = [f"message{'s' if len(piece.ends) > 1 else ''} {ends}{more}"] if ends else []
         to += [_count(piece.leaves, "leaf")] if piece.leaves else []
-        # If the roots have been freed, their Nodes cannot be counted.
+        # If the roots have been freed, the Nodes below them cannot be counted.
         what = f"{_count(piece.nodes, 'Node')} " if piece.nodes else ""
         if piece.has_failed:
             where = f"in {piece.failed_in}, " if piece.failed_in else ""
@@ -170,13 +174,13 @@ class Explanation:
         return self._drawing().dot()
 
     def to_svg(self) -> str:
-        """Return a picture with one row per worker, over time, or over steps if the times are
-        unknown.
+        """Return a picture with one row per worker. From left to right is time, or the number of
+        steps if the times are unknown.
         """
         return self._drawing().svg()
 
     def _repr_html_(self) -> str:
-        """Return the picture and a folded text, for a notebook."""
+        """Return the picture and the text, which is folded, as HTML for a notebook."""
         return picture(self.to_svg(), str(self))
 
     def save(self, path: str | Path) -> None:
@@ -207,10 +211,10 @@ class Explanation:
 def explain(context_id: int | str) -> Explanation:
     """Return the graph of a context over its workers, and the progress of its last pass.
 
-    Before a pass it describes only the graph; during a pass, its progress; after a pass, the time
-    of each part, and for a failed pass, the failure. The Nodes below the roots are known only
-    while the roots are alive. The id may be given as text, as in explanations, errors and the log:
-    `"0:5"` is context 5 of worker 0.
+    Before a pass, the explanation has only the graph. During a pass it also has the progress. After
+    a pass it has the time of each part, and for a failed pass the failure. The Nodes below the
+    roots are known only while the roots are alive. The id may also be the text that explanations,
+    errors and the log have for it: `"0:5"` is context 5 of worker 0.
 
     Thread  any; queries every worker that the context reached, and waits for the answers
     Raises  ContextError if this worker has no such context; RpcError if a worker does not answer;
@@ -283,7 +287,7 @@ def _clock_here() -> int:
 
 
 def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
-    """Return this worker's report on a context and a pass, as plain values."""
+    """Return this worker's report on a context and a pass, as dicts, lists, numbers and text."""
     context = get_instance().find_context(context_id)
     name = get_current_agent().get_worker_info().name if is_current_agent_set() else "this worker"
     found: dict[str, Any] = {"name": name, "workers": {}, "lost": {}, "stretches": []}
@@ -315,9 +319,10 @@ def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
 
 
 def _below(nodes: Sequence[Node], all_leaves: set[Node]) -> tuple[set[Node], int, list[int]]:
-    """Return the Nodes below and including a start, the number of leaves, and the receives.
+    """Return the given Nodes and all Nodes below them, the number of leaves among these, and the
+    message ids of the receives among them.
 
-    The leaves are added to `all_leaves`, because several starts may lead to one leaf.
+    The leaves are added to `all_leaves`, which counts a leaf below several starts only once.
     """
     seen, stack, leaves, ends = set(nodes), [*nodes], 0, list[int]()
     while stack:
@@ -445,7 +450,7 @@ def _with_forgotten_roots(
 ) -> list[Stretch]:
     """Return the stretches, with stretches added for roots that have been freed.
 
-    If a hop left a worker, but no started stretch leads to the hop, then a freed root sent it.
+    If a hop left a worker, but no started stretch leads to that hop, its start was a freed root.
     """
     found = {(one.worker, one.start): one for one in stretches}
     for hop in hops:
@@ -464,7 +469,7 @@ def _with_forgotten_roots(
 
 
 def _failures(reports: dict[int, dict[str, Any]]) -> dict[int, str]:
-    """Return the errors on the workers that raised them; if there are none, the reported errors."""
+    """Return the errors of the workers that raised them; if no worker did, all reported errors."""
     told = {worker: one["failure"] for worker, one in reports.items() if one["failure"]}
     own = {worker: words for worker, (_, is_own, words, *_) in told.items() if is_own}
     return own or {worker: words for worker, (_, _, words, *_) in told.items()}

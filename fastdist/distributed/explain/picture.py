@@ -23,7 +23,7 @@ _STYLE = """
 
 
 class Drawing:
-    """Draws the pieces of a graph, with one row per worker and time from left to right."""
+    """Draws the pieces of a graph: one row per worker, with the time from left to right."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Drawing:
         return one.worker, one.start
 
     def _placed(self) -> dict[tuple[int, int], tuple[float, float]]:
-        """Return the start and the end of each stretch, in seconds or steps."""
+        """Return the start and the end of each stretch, in seconds, or in steps without times."""
         if not self._is_timed:
             return {
                 key: (step, step + 0.6) for key, step in steps(self._stretches, self._hops).items()
@@ -122,9 +122,10 @@ class Drawing:
         }
 
     def _lanes(self) -> tuple[dict[int, tuple[int, int, dict[tuple[int, int], int]]], int]:
-        """Return each worker's top, number of lanes and lane of each stretch, and the total height.
+        """Return, for each worker, the top of its row, the number of lanes in the row, and the lane
+        of each stretch; and the height of the picture.
 
-        Stretches that overlap in time are drawn below each other, in different lanes.
+        Stretches that overlap in time are drawn in different lanes, one below the other.
         """
         found: dict[int, tuple[int, int, dict[tuple[int, int], int]]] = {}
         top, gap = _TOP, self._longest / 200
@@ -172,7 +173,7 @@ class Drawing:
             start = max(above, key=lambda key: self._spans[key][0])
             left, y = self._spans[start][1], places[start]
         else:
-            # The hop comes from unknown roots.
+            # The hop comes from roots that have been freed, so no stretch leads to it.
             left, y = -0.5, tops[hop.from_worker]
         if self._is_timed and hop.left is not None:
             left = hop.left

@@ -6,18 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 # Note [Stretches and hops]
-# A distributed pass is a graph of two kinds of pieces. A stretch is the work of one worker
-# after one start. A start is the roots of the pass, or the gradients of one message that the
-# worker had sent. A stretch runs the Nodes below its start, and ends at leaves and at receives,
-# which send gradients on. A hop is the transfer of gradients from a receive to its send. A
-# receive sends gradients when all starts that lead to it have arrived; the last of these starts
-# is on the critical path.
+# A distributed pass is a graph of two kinds of pieces: stretches and hops. A stretch is the work of
+# one worker after one start. A start is either the roots of the pass, or the arrival of the
+# gradients of one message that the worker had sent. A stretch runs the Nodes below its start, and
+# ends at leaves and at receives, which send gradients to other workers. A hop is the transfer of
+# gradients from a receive to its send. A receive sends gradients when all starts that lead to it
+# have arrived; the last of these starts is on the critical path.
 # If no pass has run, the path with the most Nodes takes the place of the critical path. For a
 # failed pass the critical path leads to the failure. It ends with the hop to a lost worker, or
-# with the stretch that leads to the Node that raised. If the pass came to rest, it ends with a
-# hop to which no Node leads.
+# with the stretch that leads to the Node that raised. If the pass came to rest (autograd/stall.py),
+# the critical path is the hop to which no Node leads.
 # If the roots have been freed, the Nodes below them are unknown, but the hops from these Nodes are
-# known. So the stretch that starts at the roots is shown without Nodes.
+# known. So the stretch that starts at the roots is shown without the number of Nodes.
 
 ROOT = -1
 
@@ -27,13 +27,13 @@ class Stretch(NamedTuple):
 
     worker: int
     start: int  # the message id of a send; ROOT for the roots
-    ends: tuple[int, ...]  # message ids of receives
+    ends: tuple[int, ...]  # the message ids of the receives at which it ends
     nodes: int
     leaves: int
     began: float | None  # seconds since the start of the pass on the worker that runs explain
     ended: float | None
     has_failed: bool = False
-    failed_in: str = ""  # the name of the Node that raised the error, if one did
+    failed_in: str = ""  # the name of the Node that raised, if a Node of the stretch did
 
 
 class Hop(NamedTuple):
@@ -44,14 +44,14 @@ class Hop(NamedTuple):
     to_worker: int
     left: float | None
     arrived: float | None
-    is_unused: bool = False  # there are no gradients; a notice of that was sent
+    is_unused: bool = False  # only a notice was sent, because there are no gradients
     made_by: str = ""  # the name of the Node that produced the first tensor of the message
-    # the pass came to rest, because none of its Nodes leads to the receive
+    # whether the pass came to rest because none of its Nodes leads to the receive
     is_unreached: bool = False
 
 
 class Failed(NamedTuple):
-    """The place and time of a pass's failure on a worker."""
+    """Where and when a pass failed on one worker."""
 
     at: float | None
     failed_in: str = ""  # the name of the Node that raised; empty if a wait detected the failure
@@ -68,9 +68,10 @@ def critical_path(
     failed: Mapping[int, Failed] | None = None,
     lost: Collection[int] = (),
 ) -> tuple[Piece, ...]:
-    """Return the pieces for which a pass waited, in order; the longest path if none ran.
+    """Return the pieces for which a pass waited, in order; without a pass, the path with the most
+    Nodes.
 
-    `failed` has the workers on which the pass failed, and `lost` the workers that were lost in it.
+    `failed` has the workers on which the pass failed, `lost` the workers that were lost during it.
     """
     timed = [one for one in stretches if one.began is not None]
     if not timed:
@@ -121,7 +122,7 @@ def _ends(stretch: Stretch) -> set[_Key]:
 
 
 def _path_to(end: Piece | None, timed: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
-    """Return the path to a piece: each piece comes after the piece for which it waited last."""
+    """Return the path to `end`, in which each piece follows the piece for which it waited last."""
     by_message = {(hop.to_worker, hop.message_id): hop for hop in hops}
     path: list[Piece] = []
     seen: set[_Key] = set()
@@ -142,7 +143,7 @@ def _path_to(end: Piece | None, timed: Sequence[Stretch], hops: Sequence[Hop]) -
 
 
 def _above(hop: Hop, timed: Sequence[Stretch]) -> Stretch | None:
-    """Return the stretch for which a hop's gradients waited last."""
+    """Return the stretch for which the gradients of a hop waited last, or None."""
     above = [o for o in timed if o.worker == hop.from_worker and hop.message_id in o.ends]
     before = [one for one in above if _began(one) <= _left(hop)]
     return max(before or above, key=_began, default=None)
@@ -154,8 +155,8 @@ def _up_to(stretch: Stretch, hop: Hop) -> Stretch:
 
 
 def _last_seen(stretch: Stretch) -> tuple[float, float]:
-    # All stretches that lead to leaves end with their worker's part; the stretch that began
-    # last counts.
+    # All stretches of a worker that lead to leaves end when the worker's part of the pass ends.
+    # Among them, the stretch that began last is taken.
     ended = _began(stretch) if stretch.ended is None else stretch.ended
     return ended, _began(stretch)
 
@@ -169,8 +170,8 @@ def _began(stretch: Stretch) -> float:
 
 
 def _longest_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
-    """Return the path with the most Nodes. It is finite, because messages lead only to older
-    messages.
+    """Return the path with the most Nodes. It is finite, because a message leads only to messages
+    that were sent before it.
     """
     by_start = {(one.worker, one.start): one for one in stretches}
     by_end = {(hop.from_worker, hop.message_id): hop for hop in hops}
@@ -215,7 +216,7 @@ def _lowest_first(by_start: dict[_Key, Stretch], by_end: dict[_Key, Hop]) -> lis
 
 
 def steps(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> dict[_Key, int]:
-    """Return, by worker and start, the largest number of hops before each stretch."""
+    """Return the largest number of hops on a path to each stretch, by worker and start."""
     by_start = {(one.worker, one.start): one for one in stretches}
     by_end = {(hop.from_worker, hop.message_id): hop for hop in hops}
     found = dict.fromkeys(by_start, 0)

@@ -1,4 +1,4 @@
-"""Fully sharded data parallelism: options and policies work, all other names raise errors."""
+"""Fully sharded data parallelism: options and policies work; all other names raise errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of fully sharded data parallelism, with PyTorch's names."""
+"""Options of fully sharded data parallelism, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ShardingStrategy(enum.Enum):
 
 
 class BackwardPrefetch(enum.Enum):
-    """Whether a backward pass gathers the next parameters before or after computing this
-    gradient.
+    """Selects when a backward pass gathers the next parameters: before or after it computes the
+    current gradient.
     """
 
     BACKWARD_PRE = 1
@@ -77,7 +77,7 @@ class MixedPrecisionPolicy:
 
 @dataclasses.dataclass
 class CPUOffload:
-    """Whether parameters are kept in CPU memory while they are not used."""
+    """Whether parameters stay in CPU memory while they are not in use."""
 
     offload_params: bool = False
 

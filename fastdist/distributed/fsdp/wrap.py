@@ -1,7 +1,8 @@
 """Policies that select the modules of a model to wrap, for example for sharding.
 
 A policy is called as `policy(module, recurse=..., nonwrapped_numel=...)`. With recurse=True it
-returns whether to visit the module's children, with False whether to wrap the module.
+returns whether to visit the module's children. With recurse=False it returns whether to wrap the
+module.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def transformer_auto_wrap_policy(
     nonwrapped_numel: int,
     transformer_layer_cls: set[type[Module]],
 ) -> bool:
-    """Return whether to wrap a module: True for the given classes, such as a model's layers."""
+    """Return whether to wrap a module: True for the given classes, such as a layer's class."""
     return _module_wrap_policy(module, recurse, nonwrapped_numel, transformer_layer_cls)
 
 
@@ -60,15 +61,15 @@ def size_based_auto_wrap_policy(
     force_leaf_modules: set[type[Module]] | None = None,
     exclude_wrap_modules: set[type[Module]] | None = None,
 ) -> bool:
-    """Return whether to wrap a module: True if enough of its parameters are not wrapped yet.
+    """Return whether to wrap a module: True if it has enough parameters that are not wrapped yet.
 
     Args:
         module: The module.
-        recurse: If true, return instead whether to visit the children.
-        nonwrapped_numel: The number of elements of its unwrapped parameters.
-        min_num_params: The smallest number of elements for which a module is wrapped.
-        force_leaf_modules: Classes whose children are not visited; attention by default.
-        exclude_wrap_modules: Classes that are never wrapped; lists and dicts by default.
+        recurse: If true, return instead whether to visit the module's children.
+        nonwrapped_numel: The number of elements of the module's unwrapped parameters.
+        min_num_params: The smallest number of such elements for which a module is wrapped.
+        force_leaf_modules: Classes whose children are not visited; by default MultiheadAttention.
+        exclude_wrap_modules: Classes that are never wrapped; by default ModuleList and ModuleDict.
     """
     leaves = {MultiheadAttention} if force_leaf_modules is None else force_leaf_modules
     excluded = {ModuleList, ModuleDict} if exclude_wrap_modules is None else exclude_wrap_modules
@@ -103,8 +104,8 @@ class CustomPolicy:
     """A policy that wraps the modules that a function selects.
 
     Args:
-        lambda_fn: Called with a module; returns whether to wrap it, or a dict of the wrapper's
-            options.
+        lambda_fn: A function that is called with a module. It returns whether to wrap the module,
+            or a dict of options for the wrapper.
     """
 
     def __init__(self, lambda_fn: Callable[[Module], bool | dict[str, Any]]) -> None:
@@ -113,10 +114,10 @@ class CustomPolicy:
 
 @contextmanager
 def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
-    """Make `wrap` wrap modules inside the block.
+    """Let calls of `wrap` inside the block wrap their modules.
 
     Args:
-        wrapper_cls: The wrapper; it is called with the module and the options.
+        wrapper_cls: The wrapper class; it is called with a module and the options.
         wrapper_kwargs: The options.
     """
     _wrappers.append((wrapper_cls, wrapper_kwargs))
@@ -127,7 +128,7 @@ def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:
-    """Return the module wrapped if inside an `enable_wrap` block, and unchanged otherwise.
+    """Return the wrapped module inside an `enable_wrap` block, and the unchanged module elsewhere.
 
     Args:
         module: The module.
@@ -143,16 +144,16 @@ def wrap(module: Module, **wrap_overrides: Any) -> Module:
 def wrap_below(
     module: Module, policy: _Policy, wrapper: Callable[[Module], Module], seen: set[int]
 ) -> tuple[Module, int]:
-    """Wrap the module and its children where the policy selects them; return the result.
+    """Wrap the modules that the policy selects among the module and all modules below it.
 
     Args:
         module: The module, whose children are replaced in place.
         policy: The policy.
-        wrapper: Returns the wrapped module.
+        wrapper: A function that returns a wrapped module.
         seen: The ids of modules that were visited, which are not visited again.
 
     Returns:
-        The module or its wrapper, and the number of wrapped elements of parameters.
+        The module or its wrapper, and the number of parameter elements that are wrapped.
     """
     whole = sum(parameter.numel() for parameter in module.parameters())
     if not policy(module=module, recurse=True, nonwrapped_numel=whole):

@@ -2,9 +2,9 @@
 
 # In pieces of 512 KB, AEGIS-128L encrypts 17.7 GB/s per core and authenticates 20.5 GB/s: three
 # times as much as AES-256-GCM, and 1.4 times as much as Poly1305 (AMD EPYC, Zen 5). Its keys have
-# 128 bits, like the security of CURVE, through which they are sent; its tags have 256 bits.
-# libsodium has it since 1.0.19. Source: Denis, Lucas, "The AEGIS Family of Authenticated Encryption
-# Algorithms", draft-irtf-cfrg-aegis-aead.
+# 128 bits, and are sent through CURVE, whose security is also 128 bits. Its tags have 256 bits.
+# libsodium has AEGIS-128L since version 1.0.19. Source: Denis, Lucas, "The AEGIS Family of
+# Authenticated Encryption Algorithms", draft-irtf-cfrg-aegis-aead.
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .cipher import KEY_BYTES, Bytes, CipherError
 _ALGORITHM_KEY_BYTES: Final = 16
 _NONCE_BYTES: Final = 16
 _TAG_BYTES: Final = 32
-# The modules of pyzmq that are linked with libzmq, and thereby with libsodium.
+# A module of pyzmq that is linked with libzmq, and so with the libsodium that libzmq uses.
 _LINKED: Final = ("zmq.backend.cython._zmq",)
 _NAME: Final = "crypto_aead_aegis128l"
 _POINTER, _SIZE = ctypes.c_void_p, ctypes.c_ulonglong
@@ -33,8 +33,9 @@ def is_viable() -> bool:
 class Aegis:
     """A cipher for one direction of one connection, with the interface of `Cipher`.
 
-    If records are only authenticated, the head is the message, and the data is associated data that
-    the tag covers. The encrypted head is discarded: the receiver computes the same tag.
+    If records are only authenticated, the head is encrypted as the message, and the data is the
+    associated data, which the tag covers too. The encrypted head is not used: the receiver has the
+    head, and computes the same tag.
 
     Thread  one at a time; releases the interpreter lock
     """
@@ -55,7 +56,7 @@ class Aegis:
         self._sealed_head = ctypes.create_string_buffer(64)
 
     def seal(self, head: bytes, data: Bytes, out: Bytes) -> bytes:
-        """Write encrypted data to out, unless records are only authenticated; return the tag."""
+        """Write encrypted data to `out`, unless records are only authenticated; return the tag."""
         nonce, key = self._next_nonce(), self._key
         if not self.encrypts:
             return self._tag_of(head, data, nonce)
@@ -66,10 +67,10 @@ class Aegis:
         return tag.raw
 
     def open(self, head: bytes, data: Bytes, tag: bytes, out: Bytes) -> None:
-        """Write the decrypted data of the next record to out.
+        """Write the decrypted data of the next record to `out`.
 
-        Raises  CipherError if head, data or tag do not belong to the next record; the contents of
-                `out` are then invalid
+        Raises  CipherError if `head`, `data` or `tag` does not belong to the next record; the
+                contents of `out` are then invalid
         """
         nonce, key = self._next_nonce(), self._key
         if self.encrypts:
@@ -107,7 +108,7 @@ class Aegis:
 
 @functools.cache
 def _library() -> Any:
-    """Return the libsodium that pyzmq has loaded; None if its functions are not available."""
+    """Return the libsodium that pyzmq has loaded; None if it does not have the functions."""
     for module in _LINKED:
         try:
             path = importlib.import_module(module).__file__

@@ -1,4 +1,4 @@
-"""The ends of waits in a group: its first failure, and deadlines; also warnings of late members."""
+"""The ends of waits in a group: its first failure, and deadlines. Also warnings of late members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastdist.system.foreign_text import one_line
 
 from .members import Members
 
-# The numbers with which a member reports the kind of its failure to others.
+# The numbers by which a member reports the kind of its failure to other members.
 LOST: Final = 1
 TIMED_OUT: Final = 2
 MISMATCH: Final = 3
@@ -34,14 +34,15 @@ _ERRORS: Final[dict[int, type[CollectiveError]]] = {
     LEFT: CollectiveLostError,
     FAILED: CollectiveError,
 }
-# A wait for other machines lasts this much longer, for their reports about late members.
+# A wait for another machine may exceed the deadline by this time, so that the other machine's
+# report about late members can arrive.
 REPORT_S: Final = 0.1
 
 _logger = logging.getLogger(__name__)
 
 
 def kind_of(error: BaseException) -> int:
-    """Return the number with which the kind of an error is reported."""
+    """Return the number by which the kind of an error is reported."""
     for kind in (LOST, TIMED_OUT, MISMATCH):
         if isinstance(error, _ERRORS[kind]):
             return kind
@@ -49,14 +50,14 @@ def kind_of(error: BaseException) -> int:
 
 
 def error_of(kind: int, text: str) -> CollectiveError:
-    """Return the error for a report from another member."""
+    """Return the error that another member reported."""
     return _ERRORS.get(kind, CollectiveError)(text)
 
 
-# The longest interval between two checks during a wait. They are needed because a failure in a
-# machine's memory only wakes threads that sleep on its counters.
+# The longest interval between two checks during a wait. The checks are needed because a failure
+# that is reported in a machine's memory only wakes threads that sleep on counters in this memory.
 LOOK_S: Final = 0.5
-# How long the last message of a member that is gone may be on its way.
+# The time in which the last message of a member that has ended may still arrive.
 REASON_S: Final = 0.1
 
 
@@ -68,19 +69,21 @@ class Alarm:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
-        # Guards error, and the order of the actions after it.
+        # Guards `error`, so that only one thread sets it and wakes the others.
         self._lock = threading.Lock()
         # Members that have left the group after their last call.
         self.left: set[int] = set()
-        # Called with the members that have kept others waiting for a notice interval.
+        # This function is called with the members that others have waited for longer than the
+        # notice interval.
         self.on_late: Callable[[Sequence[int]], None] = _ignore
         # Functions that each wake one kind of waiting thread, which then checks for failures.
         self.wakers: list[Callable[[], None]] = []
-        # Raises failures that this machine's members report in its memory, without calling a waker.
+        # This function raises a failure that members of this machine have reported in its memory;
+        # such reports call no waker.
         self.read_reports: Callable[[], None] = _read_none
 
     def set(self, error: Exception) -> bool:
-        """End the group with an error; return False if it had ended before."""
+        """End the group with an error; return False if the group had ended before."""
         with self._lock:
             if self.error is not None:
                 return False
@@ -89,7 +92,7 @@ class Alarm:
         return True
 
     def member_left(self, member: int) -> None:
-        """Fail present and later waits for a member that has left."""
+        """Let present and later waits for a member fail, because the member has left."""
         self.left.add(member)
         self._wake()
 
@@ -98,12 +101,14 @@ class Alarm:
             wake()
 
     def look(self) -> None:
-        """Raise the failure of the group, however it was reported; called before each sleep."""
+        """Raise the failure of the group, from `error` or from this machine's memory. Every wait
+        calls this before it sleeps.
+        """
         self.require_none()
         self.read_reports()
 
     def read_on(self, member: int) -> None:
-        """Wait briefly for earlier messages of a member that is gone, such as its failure.
+        """Wait briefly for messages that a member sent before its end, such as its failure.
 
         Raises  the failure of the group
         """
@@ -113,7 +118,7 @@ class Alarm:
         while member not in self.left and bell.wait(until):
             bell.clear()
             self.look()
-        bell.close()  # a later ring has no effect
+        bell.close()  # `wakers` still has it, but ringing it has no effect now
         self.look()
 
     def require_none(self) -> None:
@@ -155,7 +160,7 @@ class Waiting:
     ) -> float:
         """Return how many seconds to continue waiting for members that are missing.
 
-        With awaits_left, members that have left are waited for too: their connections show when
+        With `awaits_left`, the wait includes members that have left; their connections show when
         they end.
 
         Raises  CollectiveTimeoutError when the deadline and grace_s have passed;

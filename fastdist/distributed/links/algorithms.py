@@ -1,4 +1,4 @@
-"""The ciphers of records: which ones a member has, and which one a group uses."""
+"""The ciphers of records: which algorithms a member has, and which one a group uses."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from .cipher import GCM, KEY_BYTES, POLY1305, Bytes, Cipher, CipherError
 AEGIS: Final = "aegis-128l"
 # All members that can seal records have this algorithm.
 _EVERYWHERE: Final = GCM
-# The number and size of an algorithm's trials, which take 1 ms for all algorithms. The first trials
-# are slow, and smaller ones could not be distinguished.
+# The number of an algorithm's trials, and the size of each in bytes. All trials together take 1 ms.
+# There are several, because the first ones are slow. In smaller trials, the times of the algorithms
+# could not be told apart.
 _TRIALS: Final = 6
 _TRIAL_BYTES: Final = 256 << 10
 
@@ -28,17 +29,17 @@ class Seals(Protocol):
     tag_bytes: int
 
     def seal(self, head: bytes, data: Bytes, out: Bytes) -> bytes:
-        """Write encrypted data to out, unless records are only authenticated; return the tag."""
+        """Write encrypted data to `out`, unless records are only authenticated; return the tag."""
 
     def open(self, head: bytes, data: Bytes, tag: bytes, out: Bytes) -> None:
-        """Write the decrypted data to out."""
+        """Write the decrypted data to `out`."""
 
     def close(self) -> None:
         """Clear the key."""
 
 
 def new_cipher(algorithm: str, key: bytes, *, encrypts: bool, seals: bool) -> Seals:
-    """Return a cipher with an algorithm, which either seals or opens.
+    """Return a cipher that uses the algorithm. It either seals records or opens them.
 
     Raises  CipherError if the libraries of this process do not have the algorithm
     """
@@ -49,8 +50,8 @@ def new_cipher(algorithm: str, key: bytes, *, encrypts: bool, seals: bool) -> Se
 
 @functools.cache
 def fastest_first(*, encrypts: bool) -> str:
-    """Return comma-separated names of the algorithms here, for encryption or only
-    authentication.
+    """Return the names of this process's algorithms, separated by commas and ordered by speed. With
+    `encrypts` these can encrypt; otherwise they only authenticate.
     """
     took = {}
     for algorithm in (AEGIS, GCM) if encrypts else (AEGIS, POLY1305, GCM):
@@ -71,10 +72,10 @@ def fastest_first(*, encrypts: bool) -> str:
 
 
 def agreed(orders: Iterable[str]) -> str:
-    """Return the algorithm of a group, from the result of `fastest_first` on each member.
+    """Return the algorithm of a group. `orders` has the results of `fastest_first` on all members.
 
-    It is an algorithm of all members. The choice minimises the worst position in any member's
-    order, and between equals uses the first member's order.
+    The algorithm is one that all members have. Its worst position in any member's order is as good
+    as possible. If several algorithms are equally good, the first member's order decides.
     """
     each: Sequence[list[str]] = [order.split(",") for order in orders]
     common = [one for one in each[0] if one and all(one in order for order in each)]

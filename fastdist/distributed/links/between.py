@@ -1,4 +1,4 @@
-"""The exchanges of leaders for their machines: they compare calls, and sum."""
+"""The exchanges between leaders of machines: they compare calls and compute sums."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .ring import Ring
 from .tree import MOST_DIRECT, Known, Merge, rounds_of
 from .wire import BULK, DATA, MEET, PIECE_BYTES, Head
 
-# How long a short notice may take to leave.
+# The time in which a short notice must be sent.
 _NOTICE_S: Final = 0.2
-# The step number of pieces sent from one member to another; rings use other steps.
+# The step of pieces that one member sends directly to another; pieces in rings have other steps.
 _DIRECT: Final = 0
 _PORT_BYTES: Final = 4
 
@@ -46,17 +46,17 @@ class Post:
         self._alarm = alarm
         self.group = group
         self.rank = rank
-        # How bulk connections seal records; empty if there are no such connections.
+        # How bulk connections seal records; empty if the group does not use bulk connections.
         self.seal = members.records[rank].bulk
         is_encrypted = self.seal == bulk.ENCRYPTED
         self.algorithm = members.cipher() if is_encrypted else members.tags()
         self._members = members
 
     def send(self, to: int, head: Head, body: Sequence[Buffer], call: Call) -> None:
-        """Send a message to a member; return when its memory may be changed.
+        """Send a message to a member; return when the memory of `body` may be changed.
 
-        Raises  CollectiveLostError, CollectiveTimeoutError, which name the member; the failure of
-                the group
+        Raises  CollectiveLostError or CollectiveTimeoutError, with the member's name; the failure
+                of the group
         """
         frames = (head.encode(), *body)
         while not self._has_sent(to, frames, min(call.deadline, time.monotonic() + LOOK_S)):
@@ -82,7 +82,7 @@ class Post:
     ) -> bool:
         """Send a short notice without waiting for its delivery; return False if the member is lost.
 
-        `until`, in time.monotonic(), may allow more time than usual.
+        `until` is a time of time.monotonic(). It may allow the notice more time than usual.
         """
         frames = Head(kind, self.group, self.rank, 0, step).encode(), text
         try:
@@ -95,7 +95,7 @@ class Post:
     def send_array(
         self, to: int, turn: int, step: int, data: NDArray[np.uint8], call: Call
     ) -> None:
-        """Send bytes in pieces."""
+        """Send the bytes of an array to a member, in pieces."""
         head = Head(DATA, self.group, self.rank, turn, step, total=data.nbytes)
         for start in range(0, data.nbytes, PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES].data
@@ -103,7 +103,7 @@ class Post:
 
 
 class Between:
-    """A leader's state among the leaders of a group's machines.
+    """One leader's exchanges with the leaders of the group's other machines.
 
     Thread  the thread that runs the group's collective
     """
@@ -125,7 +125,7 @@ class Between:
         self._alarm = alarm
         self._host = host
         self._bell: Doorbell | None = None
-        # Connected at the first large sum: two machines use a pair, more machines a ring.
+        # Created at the first large sum: `pair` for two machines, `_ring` for more machines.
         self._ring: Ring | None = None
         self.pair: Pair | None = None
 
@@ -139,7 +139,7 @@ class Between:
 
     @property
     def report_s(self) -> float:
-        """How long after a deadline a leader may wait for others' reports about late members."""
+        """The time after a deadline for which a leader may wait for reports about late members."""
         count = len(self._leaders)
         return REPORT_S * (1 if count <= MOST_DIRECT else 2 + count.bit_length())
 
@@ -153,11 +153,13 @@ class Between:
         call: Call,
         merge: Merge | None,
     ) -> tuple[list[bytes], list[Buffer]]:
-        """Send this machine's text and data to all leaders; return all machines' texts and data.
+        """Send this machine's text and data to all leaders; return the texts and data of all
+        machines.
 
         `agrees` returns whether another machine's text describes the same call. `merge` combines
-        the data of two machines, so that there may be fewer data than machines. With `merge`, all
-        machines send equally many bytes of data, unless their texts differ.
+        the data of two machines into one. So if `merge` is given, the second list may have fewer
+        items than there are machines. All machines must then send equally many bytes of data,
+        unless their texts differ.
         """
         count = len(self._leaders)
         if self.pair is not None:
@@ -213,8 +215,9 @@ class Between:
     ) -> int:
         """Write the reduction over all machines into result; return the next free step.
 
-        `result` may be the source. Without bulk connections the reduction is a reduce-scatter, then
-        an all-gather, around a ring. Each piece is passed on as soon as it has been added.
+        `result` may be the same array as `source`. Without bulk connections the reduction is a
+        reduce-scatter, then an all-gather, around a ring. Each piece is sent to the next leader as
+        soon as it has been added.
         """
         count, mine = len(self._leaders), self.mine
         if self._post.seal:

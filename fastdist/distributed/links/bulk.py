@@ -2,10 +2,11 @@
 
 # Note [Bulk connections]
 # A large sum between machines does not use ZeroMQ, which copies each message three times and passes
-# it from thread to thread. Each leader listens on a port for the previous one in the ring. It sends
-# that leader the port, a token and a new key through the hub, whose connections are authenticated
-# and encrypted by CURVE. The previous leader connects and sends the token; a connection with
-# another token is closed. Note [Records] in records.py describes the data on these connections.
+# it from thread to thread. Each leader listens on a port for a connection of the previous leader in
+# the ring. Through the hub, it sends that leader the port, a token and a new key. The hub's
+# connections are authenticated and encrypted by CURVE. The previous leader connects to the port and
+# sends the token. A connection with another token is closed. Note [Records] in records.py describes
+# the data on these connections.
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from fastdist.distributed.sockets import Doorbell
 from .alarm import REPORT_S, Alarm, Waiting
 from .cipher import why_not_viable
 
-# How records are sealed. PLAIN is for jobs whose security is 'none'.
+# The ways in which records are sealed. PLAIN, without a cipher, is for jobs with security 'none'.
 ENCRYPTED: Final = "encrypted"
 AUTHENTICATED: Final = "authenticated"
 PLAIN: Final = "plain"
@@ -32,12 +33,12 @@ _VARIABLE: Final = "FASTDIST_COLLECTIVES_ENCRYPT"
 
 TOKEN_BYTES: Final = 16
 _MOST_CALLERS: Final = 16
-# How long a connecting peer may take to send its token.
+# The time in which a peer that has connected must send its token.
 _TOKEN_S: Final = 5.0
 
 
 def choose_seal(security: str, host: str, *, encrypts: bool | None) -> str:
-    """Return how a member with this address seals records; empty if it cannot.
+    """Return how a member with this address seals records; "" if it cannot seal them.
 
     Raises  AuthenticationError if encryption is switched off, but the address is public
     """
@@ -80,7 +81,7 @@ def listen(host: str) -> socket.socket:
 
 
 def call(host: str, port: int, token: bytes, waiting: Waiting, member: int) -> socket.socket:
-    """Return a connection to a listening leader, to which the token has been sent.
+    """Connect to a listening leader, send the token, and return the connection.
 
     Raises  CollectiveLostError if the leader cannot be reached
     """
@@ -106,7 +107,7 @@ def accept(
     alarm: Alarm,
     bell: Doorbell,
 ) -> socket.socket:
-    """Return the connection that sends the right token, and close all others."""
+    """Return the connection on which the right token arrives, and close all other connections."""
     callers: dict[int, tuple[socket.socket, float, bytearray]] = {}
     try:
         while True:
@@ -145,7 +146,7 @@ def _shows_token(caller: tuple[socket.socket, float, bytearray], token: bytes) -
         part = connection.recv(TOKEN_BYTES - len(shown))
     except OSError:
         part = b""
-    # A connection that is closed counts as a wrong token.
+    # A connection that its peer has closed counts as one with a wrong token.
     shown += part or bytes(TOKEN_BYTES - len(shown))
     return len(shown) == TOKEN_BYTES and hmac.compare_digest(bytes(shown), token)
 
@@ -156,5 +157,5 @@ def _prepare(connection: socket.socket) -> None:
 
 
 def new_token() -> bytes:
-    """Return a random token, which cannot be guessed."""
+    """Return a random token, which other processes cannot guess."""
     return os.urandom(TOKEN_BYTES)

@@ -1,4 +1,4 @@
-"""The text that describes a member's call, and the error for calls that differ."""
+"""The text that describes a member's call, and the error for members whose calls differ."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _MOST_SHARED = CALL_ROOM - 256
 
 
 def encode_call(call: Call, detail: str) -> tuple[bytes, int]:
-    """Return a call's text, and the length of its part that must be equal on all members.
+    """Return the text of a call, and the length of the first part, which must be equal on all
+    members.
 
-    `detail` has values of the transport that all members must agree on, such as sizes.
+    `detail` has values of the transport, such as sizes, that must be equal on all members.
     """
     parts = (str(call.sequence), call.name, call.agreed, detail)
     shared = _SEPARATOR.join(parts).encode(errors="replace")
@@ -36,7 +37,7 @@ def shared_of(text: bytes) -> bytes:
 
 
 def mismatch(members: Members, texts: Sequence[tuple[int, bytes]]) -> CollectiveMismatchError:
-    """Return the error for members whose texts differ; it describes each kind of call once."""
+    """Return the error for members whose texts differ; it describes each distinct call once."""
     kinds: dict[bytes, list[tuple[int, bytes]]] = {}
     for member, text in texts:
         kinds.setdefault(shared_of(text), []).append((member, text))

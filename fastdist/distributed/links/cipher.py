@@ -4,7 +4,7 @@
 # empty message of AES-256-GCM or ChaCha20-Poly1305. Per core, libzmq's CURVE encrypts 1.1 GB/s,
 # AES-256-GCM encrypts 5.5 GB/s and authenticates 9.4 GB/s, and Poly1305 authenticates 14.4 GB/s
 # (AMD EPYC, Zen 5). aegis.py has a faster algorithm. A key is used for one direction of one
-# connection, and its nonces are a counter, so that no nonce is used twice.
+# connection. The nonce of a record is a counter, so no nonce is used twice with one key.
 # Sources: NIST SP 800-38D; RFC 8439.
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-# The algorithms that authenticate records without encryption.
+# The names of the algorithms that can authenticate records without encryption; GCM also encrypts.
 GCM: Final = "aes-256-gcm"
 POLY1305: Final = "chacha20-poly1305"
 
@@ -45,7 +45,7 @@ Bytes = NDArray[np.uint8]
 
 
 class CipherError(Exception):
-    """A record was changed on its way, or libcrypto reported an error."""
+    """A record was changed on its way, or a library refused a key or a record."""
 
 
 def why_not_viable() -> str | None:
@@ -56,7 +56,7 @@ def why_not_viable() -> str | None:
 class Cipher:
     """A cipher for one direction of one connection.
 
-    Without `encrypts`, records are sent unencrypted, and authenticated with the algorithm `tags`.
+    Without `encrypts`, records are not encrypted, only authenticated, by the algorithm `tags`.
 
     Thread  one at a time; releases the interpreter lock
     """
@@ -81,7 +81,7 @@ class Cipher:
         self._require(self._init(self._context, ctypes.c_void_p(kind()), None, key, None))
 
     def seal(self, head: bytes, data: Bytes, out: Bytes) -> bytes:
-        """Write encrypted data to out, unless records are only authenticated; return the tag."""
+        """Write encrypted data to `out`, unless records are only authenticated; return the tag."""
         self._begin(head)
         self._pass(data, out)
         self._require(self._final(self._context, None, ctypes.byref(self._length)))
@@ -90,10 +90,10 @@ class Cipher:
         return self._tag.raw
 
     def open(self, head: bytes, data: Bytes, tag: bytes, out: Bytes) -> None:
-        """Write the decrypted data of the next record to out.
+        """Write the decrypted data of the next record to `out`.
 
-        Raises  CipherError if head, data or tag do not belong to the next record; the contents of
-                `out` are then invalid
+        Raises  CipherError if `head`, `data` or `tag` does not belong to the next record; the
+                contents of `out` are then invalid
         """
         self._begin(head)
         self._pass(data, out)
@@ -133,7 +133,7 @@ class Cipher:
 
 @functools.cache
 def _library() -> Any:
-    """Return the libcrypto that Python has loaded; None if its functions are not available."""
+    """Return the libcrypto that Python has loaded; None if it does not have the functions."""
     for module in ("_ssl", "_hashlib"):
         try:
             path = importlib.import_module(module).__file__

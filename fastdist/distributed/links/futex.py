@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-# The number of the system call on processors that support shared memory: see system/fence.py.
+# The number of the futex system call on processors that support shared memory (system/fence.py).
 _NUMBERS: Final = {"x86_64": 202, "amd64": 202}
-# Without FUTEX_PRIVATE_FLAG, because several processes map the word.
+# FUTEX_PRIVATE_FLAG is not set, because several processes map the word.
 _WAIT: Final = 0
 _WAKE: Final = 1
 _EVERYBODY: Final = (1 << 31) - 1
@@ -29,9 +29,9 @@ def why_not_viable() -> str | None:
 
 
 def wait(address: int, value: int, timeout_s: float) -> None:
-    """Sleep while the 32-bit word at address equals value, for at most timeout_s.
+    """Sleep while the 32-bit word at `address` equals `value`, for at most `timeout_s`.
 
-    It sometimes returns early, so callers must check again. Releases the interpreter lock.
+    The call sometimes returns early, so callers must check again. Releases the interpreter lock.
     """
     seconds = int(timeout_s)
     span = _Timespec(seconds, int((timeout_s - seconds) * 1e9))
@@ -39,7 +39,7 @@ def wait(address: int, value: int, timeout_s: float) -> None:
 
 
 def wake(address: int) -> None:
-    """Wake all threads that sleep on the word at address."""
+    """Wake all threads that sleep on the word at `address`."""
     _system_call()(_number(), address, _WAKE, _EVERYBODY, None, None, 0)
 
 

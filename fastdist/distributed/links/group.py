@@ -39,10 +39,10 @@ from .reductions import require_reducible
 from .segment import Bytes, Segment
 from .sums import Fill, Place, Sums
 
-# How long a member that leaves waits until others have read its messages.
+# How long a member that leaves waits for the other members to read its messages.
 _READ_S: Final = 2.0
 
-# A warning shows the stacks of at most this many members, with limited frames and bytes for each.
+# A warning shows the stacks of at most this many members, each with limited frames and bytes.
 _MOST_QUERIED: Final = 4
 _MOST_FRAMES: Final = 12
 _MOST_STACK: Final = 8192
@@ -90,21 +90,21 @@ class LinksTransport(ClosesQuietly):
         self._meeting = Meeting(self._machine, between, self._members)
         self._sums = Sums(self._meeting)
         self._movement = Movement(rank, self._meeting, self._members, self._post)
-        # Held during each collective; close() waits for it.
+        # Held during each collective. close() waits for this lock.
         self._busy = threading.Lock()
-        # Guards the two fields below.
+        # Notified when a member has read all messages; guards the two fields below.
         self._closing = threading.Condition()
         self._is_closed = False
         self._have_read: set[int] = set()
         self._heard: set[int] = set()
-        # Members that need no message about the group's failure: they are local, or have sent or
-        # received such a message.
+        # Members that need no message about the group's failure: they are on this machine, or they
+        # have sent or received such a message.
         self._told = set(local)
 
     # Methods of Transport.
 
     def all_reduce(self, call: Call, array: Array, op: str) -> None:
-        """Replace array by the reduction over all members."""
+        """Replace `array` by the reduction over all members."""
         flat = array.reshape(-1)
 
         def place(fill: Fill) -> None:
@@ -113,7 +113,7 @@ class LinksTransport(ClosesQuietly):
         self._reduce(call, flat, op, place)
 
     def reduce(self, call: Call, array: Array, op: str, root: int) -> None:
-        """Replace array on root by the reduction over all members."""
+        """Replace `array` on the member `root` by the reduction over all members."""
         flat = array.reshape(-1)
 
         def place(fill: Fill) -> None:
@@ -123,7 +123,7 @@ class LinksTransport(ClosesQuietly):
         self._reduce(call, flat, op, place)
 
     def reduce_scatter(self, call: Call, out: Array, array: Array, op: str) -> None:
-        """Reduce the members' rows for this rank into out."""
+        """Reduce, over all members, the rows that belong to this rank, and write them to `out`."""
         flat, row = array.reshape(-1), out.reshape(-1)
 
         def place(fill: Fill) -> None:
@@ -132,7 +132,7 @@ class LinksTransport(ClosesQuietly):
         self._reduce(call, flat, op, place)
 
     def broadcast(self, call: Call, array: Array, root: int) -> None:
-        """Replace array on all members by root's array."""
+        """Replace `array` on all members by the array of the member `root`."""
         data = bytes_of(array)
         sizes = [data.nbytes if member == root else 0 for member in range(self.size)]
         pieces = [data] if self.rank == root else []
@@ -144,14 +144,14 @@ class LinksTransport(ClosesQuietly):
         self._move(call, pieces, sizes, needs, outs)
 
     def all_gather(self, call: Call, out: Array, array: Array) -> None:
-        """Copy the array of each member into its row of out."""
+        """Copy the array of each member into that member's row of `out`."""
         data, rows = bytes_of(array), bytes_of(out)
         size = data.nbytes
         outs = [rows[member * size : (member + 1) * size] for member in range(self.size)]
         self._move(call, [data], [size] * self.size, lambda receiver, sender: (0, size), outs)
 
     def gather(self, call: Call, outs: Sequence[Array] | None, array: Array, root: int) -> None:
-        """Copy the array of each member into root's outs."""
+        """Copy the array of each member into `outs` of the member `root`."""
         data = bytes_of(array)
         places: list[Bytes | None] = [None] * self.size
         if self.rank == root:
@@ -163,7 +163,7 @@ class LinksTransport(ClosesQuietly):
         self._move(call, [data], [data.nbytes] * self.size, needs, places)
 
     def scatter(self, call: Call, out: Array, arrays: Sequence[Array] | None, root: int) -> None:
-        """Copy root's array for this member into out."""
+        """Copy the array that the member `root` has for this member into `out`."""
         data = bytes_of(out)
         pieces = [bytes_of(array) for array in arrays or ()] if self.rank == root else []
         sizes = [data.nbytes * self.size if one == root else 0 for one in range(self.size)]
@@ -188,15 +188,15 @@ class LinksTransport(ClosesQuietly):
             self._meeting.meet(call, (), waiting, "")
 
     def send(self, call: Call, array: Array, to: int, tag: int) -> None:
-        """Send array to a member; return when array may be changed."""
+        """Send `array` to a member; return when `array` may be changed."""
         self._require_usable()
         if to == self.rank:
             raise ValueError(f"{call.name}: a member cannot send to itself")
         self._mail.send(call, array, to, tag)
 
     def recv(self, call: Call, array: Array, sender: int | None, tag: int) -> int:
-        """Fill array with the next message of sender, or of any member if None; return the
-        sender.
+        """Fill `array` with the next message of `sender`, or of any member if `sender` is None;
+        return the rank of the member that sent it.
         """
         self._require_usable()
         if sender == self.rank:
@@ -204,7 +204,7 @@ class LinksTransport(ClosesQuietly):
         return self._mail.receive(call, array, sender, tag)
 
     def abort(self, error: Exception) -> None:
-        """End every wait with the error, and raise it in every later call."""
+        """End every wait in this group with the error, which later calls raise too."""
         self._fail(error)
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ class LinksTransport(ClosesQuietly):
         if error is None:
             self._machine.fail(LEFT, "")
         else:
-            # The thread that set the alarm may not have reported the failure yet.
+            # The thread that called `set` of the alarm may not have reported the failure yet.
             self._machine.fail(kind_of(error), str(error))
         all_have_read = self._say_goodbye()
         self._alarm.set(CollectiveError("this group was closed"))
@@ -229,7 +229,7 @@ class LinksTransport(ClosesQuietly):
             self._segment.close()
         close_if_unused(self._hub)
 
-    # Methods that the hub calls in its reader's thread.
+    # Methods that the hub calls on the thread that reads messages.
 
     def receive(self, head: wire.Head, body: list[Buffer], rank: int | None) -> None:
         """Handle a message.
@@ -251,7 +251,8 @@ class LinksTransport(ClosesQuietly):
             text = printable(bytes(body[0]).decode(errors="replace") if body else "")
             self._end(error_of(head.step, text), tells_other_machines=False)
         elif head.kind == wire.BYE:
-            # The answer is sent first: when all members have left, this member's connections end.
+            # The answer is sent first, because when all members have left, the connections of this
+            # member end.
             self._post.notify(head.sender, wire.BYE_SEEN)
             self.peer_left(self._members.records[head.sender])
             if head.step:
@@ -270,7 +271,7 @@ class LinksTransport(ClosesQuietly):
             self._mail.arrived(head, body)
 
     def peer_left(self, peer: Record) -> None:
-        """Record that a process has left, and may end from now on."""
+        """Record that a process has left the group; its end is no failure from now on."""
         for member, record in enumerate(self._members.records):
             if record.incarnation == peer.incarnation:
                 self._alarm.member_left(member)
@@ -286,8 +287,8 @@ class LinksTransport(ClosesQuietly):
                     # The peer left the group before it ended, so others may continue without it.
                     self._alarm.member_left(member)
                     continue
-                # If this process has left the group too, it needs nothing more from the peer. The
-                # peer may have ended before this process had received its data; that is no error.
+                # If this process has left the group too, it needs nothing more from the peer. It is
+                # then no error if the peer ends before all its data has been received.
                 if not self._is_closed:
                     self._end(CollectiveLostError(text), tells_other_machines=True)
 
@@ -295,7 +296,7 @@ class LinksTransport(ClosesQuietly):
 
     @contextmanager
     def _collective(self, call: Call) -> Iterator[Waiting]:
-        # Checked before the lock too: in a forked child no thread would release it.
+        # Checked before the lock is acquired too: in a forked child, no thread would release it.
         self._require_usable()
         with self._busy:
             self._require_usable()
@@ -327,7 +328,7 @@ class LinksTransport(ClosesQuietly):
         self._alarm.require_none()
 
     def _read_reports(self) -> None:
-        # A group that is closed at the same time has no memory any more.
+        # If the group is closed at the same time, its memory is gone.
         with suppress(ValueError):
             self._machine.require_no_failure()
             self._alarm.left.update(self._machine.gone_members())
@@ -360,7 +361,7 @@ class LinksTransport(ClosesQuietly):
         self._end(error, tells_other_machines=True)
 
     def _end(self, error: Exception, *, tells_other_machines: bool) -> None:
-        """End the group with a failure of this member or another one."""
+        """End the group with a failure of this member, or one that was reported by another."""
         if not self._alarm.set(error):
             return
         kind, text = kind_of(error), str(error)
@@ -376,9 +377,10 @@ class LinksTransport(ClosesQuietly):
         return self._hub.has_lane_to(self._members.records[member])
 
     def _say_goodbye(self) -> bool:
-        """Notify other members that no message follows, and wait until they have read all messages.
+        """Notify other members that no message follows, and wait until they have read all messages
+        of this member.
 
-        Return whether all members have read them.
+        Return whether all of these members have read them.
         """
         left = self._alarm.left
         others = [one for one in range(self.size) if one != self.rank and one not in left]
@@ -387,12 +389,12 @@ class LinksTransport(ClosesQuietly):
         error = self._alarm.error
         until = time.monotonic() + _READ_S if error is None else 0.0
         is_last = int(self._hub.has_only(self._group))
-        # Members to which no connection is made yet come last. All get a goodbye, because
-        # otherwise the end of a connection would count as a loss.
+        # Members to which there is no connection yet come last. A goodbye is sent to all members,
+        # because without a goodbye the end of a connection would count as a loss.
         for member in sorted(awaited, key=self._is_reached, reverse=True):
             if error is not None and member not in self._told:
-                # The member that failed first has notified all, but its message may come after this
-                # goodbye.
+                # The member that failed first has notified all members, but its notice may arrive
+                # after this goodbye.
                 text = str(error).encode(errors="replace")
                 self._post.notify(member, wire.FAILED, text, kind_of(error), until=until)
             if not self._post.notify(member, wire.BYE, step=is_last, until=until):
@@ -411,7 +413,7 @@ class LinksTransport(ClosesQuietly):
 
 
 def _main_stack() -> bytes:
-    """Return the innermost frames of the main thread's stack, as text."""
+    """Return the innermost frames of the main thread's stack, as bytes of text."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return "".join(traceback.format_stack(frame, _MOST_FRAMES)).encode()[-_MOST_STACK:]
 

@@ -32,12 +32,14 @@ from fastdist.system.foreign_text import one_line
 from .members import Members, Record
 from .wire import Head, decode
 
-# Messages that a peer sent before its end may arrive after it: connections end in no fixed order.
+# After a peer's end is detected, messages that the peer sent before are awaited for this long:
+# connections end in no fixed order.
 _READ_ON_S: Final = 0.03
-# How long the last messages of a hub may take to leave.
+# The time in which the last messages of a closing hub must be sent.
 _LINGER_S: Final = 2.0
-# TCP retransmits for frozen_s times this number. The first retransmission after a cut may come as
-# late as twice the cut's length plus the first interval, which is longer on a slow link.
+# TCP retransmits for frozen_s times this number. After an interruption of the network, the first
+# retransmission may come only after twice the length of the interruption plus the first interval,
+# which is longer on a slow link.
 _TRIES_LONGER: Final = 3
 
 # The timeout of a connection attempt that checks whether an address still has a listener.
@@ -50,13 +52,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Receiver(Protocol):
-    """The interface of a group that the hub uses."""
+    """The methods of a group that the hub calls."""
 
     def receive(self, head: Head, body: list[Buffer], rank: int | None) -> None:
-        """Handle a message; `rank` is the authenticated rank of its sender, if any."""
+        """Handle a message; `rank` is the authenticated rank of the message's sender, if any."""
 
     def peer_left(self, peer: Record) -> None:
-        """Record that another process has left all groups, and may end."""
+        """Record that another process has left all groups, so that its end is no failure."""
 
     def peer_lost(self, peer: Record, why: str) -> None:
         """Record that another process has ended or cannot be reached."""
@@ -66,14 +68,14 @@ class Receiver(Protocol):
 
 
 class _Peer:
-    """Another process, and the lane to it."""
+    """Another process, and the lane on which the hub sends to it."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
-        # Guards sending on the lane. The watcher never acquires it, because senders may hold it
-        # long.
+        # Held while a thread sends on the lane. The watcher never acquires this lock, because a
+        # send may take long.
         self.lock = threading.Lock()
-        # Guards the lane's monitor and pulse, and creating and closing the lane.
+        # Guards the lane's monitor and pulse, and the creation and the closing of the lane.
         self.watch_lock = threading.Lock()
         self.lane: Lane | None = None
         # Whether the lane reports events when its connection is made and when it ends.
@@ -89,16 +91,16 @@ class _Peer:
         self.has_left = False
 
     def awaits_connection(self) -> bool:
-        """Return whether the peer's end is detected by a connection that is not made yet."""
+        """Return whether the peer's end would be detected by a connection that is not made yet."""
         is_watched = self.lane is not None and self.has_events
         return is_watched and not (self.was_connected or self.why_lost)
 
 
 class Hub:
-    """The connections of one process with one global rank.
+    """The connections of one process, as a member with one global rank.
 
     Two threads run while there are groups: one reads messages, the other checks whether peers are
-    alive. Neither runs users' code.
+    alive. Neither thread runs users' code.
 
     Thread  any, unless a method says otherwise
     """
@@ -108,10 +110,10 @@ class Hub:
         self.host = host
         self.incarnation = int.from_bytes(os.urandom(8), "little") >> 1
         self.security_kind = security.kind
-        # A broken connection loses messages on their way, so the pulse decides when it ends, not
-        # TCP. TCP retransmits lost data at intervals that double. With a limit of 4 s it would give
-        # up after a cut of 2 s if it had tried at 1.4 s, because the next attempt would come at 4.2
-        # s.
+        # A broken connection loses messages on their way, so the pulse, and not TCP, decides when a
+        # connection ends. TCP retransmits lost data at intervals that double. For example, after an
+        # interruption of 2 s, with attempts at 1.4 s and 4.2 s, a limit of 4 s would end the
+        # connection.
         unreachable_ms = max(1, round(frozen_s)) * _TRIES_LONGER * 1_000
         self._context = Context(host=host, security=security, unreachable_ms=unreachable_ms)
         self._are_chosen = names_of("FASTDIST_TRANSPORTS") is not None
@@ -124,7 +126,7 @@ class Hub:
         self._peers: dict[int, _Peer] = {}
         self._lost: deque[tuple[float, _Peer, str]] = deque()
         self._is_closed = False
-        # Notified when connections are made and when peers are lost.
+        # Notified when a connection is made or a peer is lost.
         self._connected = threading.Condition()
         self._watch_bell = Doorbell()
         self._threads = [
@@ -135,7 +137,7 @@ class Hub:
             thread.start()
 
     def attach(self, group: int, receiver: Receiver) -> None:
-        """Pass messages of a group to receiver from now on."""
+        """Pass messages of a group to `receiver` from now on."""
         with self._lock:
             if self._is_closed:
                 raise CollectiveError("the connections of this process were closed")
@@ -144,8 +146,8 @@ class Hub:
             self._receivers[group] = receiver
 
     def watch(self, group: int, record: Record, *, by_connection: bool) -> None:
-        """Notify a group of another process's end; connect to the process if that is how it is
-        detected.
+        """Notify a group when another process ends. With `by_connection`, connect to the process,
+        because only the connection shows its end.
         """
         with self._lock:
             peer = self._peers.get(record.incarnation)
@@ -165,9 +167,9 @@ class Hub:
         self._watch_bell.ring()
 
     def await_connections(self, group: int, deadline: float) -> None:
-        """Wait until the connections with which a group detects the end of peers are made.
+        """Wait until the connections by which a group detects the end of peers are made.
 
-        The end of a peer before that would not be detected.
+        If a peer ended before its connection is made, its end would not be detected.
 
         Raises  CollectiveLostError or CollectiveTimeoutError with the name of a peer
         """
@@ -185,8 +187,8 @@ class Hub:
                 raise CollectiveTimeoutError(f"{name} could not be connected to in time")
 
     def knock(self, record: Record) -> None:
-        """Check why a connection is not made: if nothing listens at the address, the peer has
-        ended.
+        """Check why the connection to a peer is not made: if nothing listens at the peer's address,
+        the peer has ended.
         """
         with self._lock:
             peer = self._peers.get(record.incarnation)
@@ -196,7 +198,7 @@ class Hub:
             self._declare_lost(peer, "nothing listens at its address any more")
 
     def require_there(self, ranks: Sequence[int]) -> None:
-        """Check that no process with these global ranks was lost, unless another has replaced it.
+        """Check that no process with these global ranks was lost, unless another one replaced it.
 
         Raises  CollectiveLostError with the name of a lost process
         """
@@ -213,7 +215,7 @@ class Hub:
         return list(self._receivers) == [group]
 
     def peer_left(self, record: Record) -> None:
-        """Notify all groups that another process has left; its connections will end soon."""
+        """Notify all groups that a process has left them; its connections will end soon."""
         with self._lock:
             peer = self._peers.get(record.incarnation)
             groups = [] if peer is None else [self._receivers.get(one) for one in peer.groups]
@@ -229,7 +231,7 @@ class Hub:
             self._declare_left(peer)
 
     def detach(self, group: int) -> None:
-        """Stop passing on messages of a group, and release peers that no other group has."""
+        """Stop passing on messages of a group, and release the peers that only this group uses."""
         unused = []
         with self._lock:
             self._receivers.pop(group, None)
@@ -252,7 +254,8 @@ class Hub:
         if peer is None or peer.why_lost:
             why = "the group was closed" if peer is None else peer.why_lost
             raise CollectiveLostError(why)
-        # Another thread may be sending a large message. Notices do not wait for its end.
+        # Another thread may be sending a large message to the peer. A notice with a short deadline
+        # does not wait until that message has been sent.
         if not peer.lock.acquire(timeout=max(0.0, min(deadline - time.monotonic(), _LONGEST_S))):
             raise TimeoutError("others are sending to it")
         try:
@@ -265,7 +268,7 @@ class Hub:
             peer.lock.release()
 
     def has_lane_to(self, record: Record) -> bool:
-        """Return whether messages may have been sent to another process."""
+        """Return whether this process has a lane to another one, and may have sent messages."""
         with self._lock:
             peer = self._peers.get(record.incarnation)
         return peer is not None and peer.lane is not None
@@ -288,7 +291,7 @@ class Hub:
         return True
 
     def close_all(self) -> None:
-        """Leave all groups, at the exit of the process."""
+        """Leave all groups, when the process exits."""
         with self._lock:
             receivers = list(self._receivers.values())
         for receiver in receivers:
@@ -304,7 +307,7 @@ class Hub:
                 boot_id(),
                 network_namespace(),
             )
-            # Transports that a user has chosen apply between threads of one process too.
+            # If a user has chosen transports, they are also used between threads of one process.
             same_process = same_host and record.pid == os.getpid() and not self._are_chosen
             way = self._context.choose(
                 record.addresses, same_host=same_host, same_process=same_process
@@ -333,7 +336,9 @@ class Hub:
             os.close(descriptor)
 
     def _read(self) -> None:
-        """Pass on messages, then losses that the watcher has found; runs in the reader's thread."""
+        """Pass on messages, and then the losses that the watcher has detected. This is the reader
+        thread's loop.
+        """
         while not self._is_closed:
             with self._lock:
                 due = self._lost[0][0] if self._lost else None
@@ -367,7 +372,7 @@ class Hub:
             _logger.warning("dropped a message that no member sends: %s", one_line(error))
 
     def _watch(self) -> None:
-        """Check whether peers are alive; runs in the watcher's thread."""
+        """Check whether peers are alive. This is the watcher thread's loop."""
         beat_at = time.monotonic() + BEAT_S
         while not self._is_closed:
             poller = select.poll()
@@ -385,8 +390,8 @@ class Hub:
                         by_fd[fd] = peer
                         poller.register(fd, select.POLLIN)
                 has_pulses = has_pulses or (lane is not None and lane.pulse is not None)
-                # Read events that came before the poll: the descriptor does not become
-                # readable for them.
+                # Read events that came before the poll, because they do not make the descriptor
+                # readable.
                 self._read_events(peer)
             timeout_s = max(0.0, beat_at - time.monotonic())
             ready = poller.poll(timeout_s * 1000 if has_pulses else None)
@@ -414,7 +419,7 @@ class Hub:
             self._declare_lost(peer, "its process has ended")
             return
         except OSError:
-            return  # not permitted: the peer's connection shows its end instead
+            return  # not permitted: the peer's end is detected by its connection instead
         if process_start(record.pid) != record.process_start:
             self._declare_lost(peer, "its process has ended")
 
@@ -438,9 +443,9 @@ class Hub:
                 self._declare_lost(peer, text)
 
     def _declare_left(self, peer: _Peer) -> None:
-        """Record that a thread of this process, which is a member itself, has closed its hub.
+        """Record that a peer has closed its hub; the peer is another thread of this process.
 
-        A process descriptor, or a connection between threads of one process, does not show that.
+        The peer's end is not visible in a process descriptor or in a connection between threads.
         """
         self._declare_lost(peer, "it has left all groups", has_left=True)
 
@@ -467,23 +472,24 @@ def _is_in_this_process(record: Record) -> bool:
     return record.pid == os.getpid() and _shares_processes(record)
 
 
-# Guards _hubs, the hubs by global rank: one, unless members are threads of one process.
+# Guards _hubs, which maps a global rank to its hub. There is one hub, unless several threads of the
+# process are members.
 _hubs_lock = threading.RLock()
 _hubs: dict[int, Hub] = {}
 # The incarnations of the open hubs of this process. A closing hub first leaves this set, and then
-# looks for itself among the peers of other hubs. Another hub first adds a peer, and then checks
-# this set. So at least one of the two hubs notices that the peer is closing.
+# looks for itself among the peers of the other hubs. A hub that watches a peer first adds the peer,
+# and then checks this set. So at least one of the two hubs detects that the peer is closing.
 _live: set[int] = set()
 
 
 def find_hub(rank: int) -> Hub | None:
-    """Return the hub of this process for a global rank, or None."""
+    """Return this process's hub for a global rank, or None."""
     with _hubs_lock:
         return _hubs.get(rank)
 
 
 def get_or_create_hub(rank: int, host: str, security: Security, frozen_s: float) -> Hub:
-    """Return the hub of this process for a global rank; create it if necessary."""
+    """Return this process's hub for a global rank; create the hub if necessary."""
     with _hubs_lock:
         hub = _hubs.get(rank)
         if hub is None:

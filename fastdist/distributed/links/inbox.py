@@ -11,15 +11,15 @@ from fastdist.distributed.pipe.frames import Buffer
 from .alarm import LOOK_S, Alarm, Waiting
 from .wire import Head
 
-# Messages further ahead than this are dropped: a member may be one collective ahead. Messages of
-# earlier turns are dropped too, because they belong to a collective that failed.
+# Messages of turns further ahead than this are dropped: a member is at most one collective ahead.
+# Messages of earlier turns are dropped too, because they belong to a collective that failed.
 _MOST_TURNS_AHEAD: Final = 2
 
 
 class Inbox:
     """Messages by sender, turn, kind and step; pieces of one array stay in order.
 
-    Thread  put: the hub's reader; take: the one that runs the group's collective
+    Thread  put: the hub's reader; take: the thread that runs the group's collective
     """
 
     def __init__(self, alarm: Alarm) -> None:
@@ -31,7 +31,7 @@ class Inbox:
         alarm.wakers.append(self._wake)
 
     def put(self, head: Head, body: list[Buffer]) -> None:
-        """Keep a message until it is taken; drop a message of an earlier turn."""
+        """Store a message until it is taken; drop it if its turn is over or too far ahead."""
         with self._changed:
             if not self._turn <= head.turn <= self._turn + _MOST_TURNS_AHEAD:
                 return
@@ -40,7 +40,7 @@ class Inbox:
             self._changed.notify_all()
 
     def begin(self, turn: int) -> None:
-        """Start a turn, and drop the messages of earlier turns."""
+        """Begin a turn, and drop the messages of earlier turns."""
         with self._changed:
             self._turn = turn
             for key in [key for key in self._messages if key[1] < turn]:
@@ -66,7 +66,7 @@ class Inbox:
                 self._changed.wait(min(waiting.look([sender], grace_s), LOOK_S))
 
     def has(self, sender: int, turn: int, kind: int, step: int) -> bool:
-        """Return whether take would find a message without waiting."""
+        """Return whether `take` would find a message without waiting."""
         with self._changed:
             return (sender, turn, kind, step) in self._messages
 

@@ -48,11 +48,11 @@ def connect(
 ) -> LinksTransport:
     """Meet the other members of a group, and return the transport of its collectives.
 
-    `store` belongs to the group, such as a PrefixStore with the group's name. `ranks` are the
-    global ranks of the members, in a job of `world_size`. With encrypts=False or
+    `store` belongs to this group; for example, it is a PrefixStore with the group's name. `ranks`
+    are the global ranks of the members in a job of `world_size` processes. With encrypts=False or
     FASTDIST_COLLECTIVES_ENCRYPT=0, large sums between machines are authenticated but not encrypted;
     this is only for trusted networks with private addresses. Members with different values of
-    `machine` use sockets between them, even on the same machine.
+    `machine` use sockets to each other, even on the same machine.
 
     Raises  StoreTimeoutError with the members that did not join in time; CollectiveLostError as
             soon as a member that joined has ended; CollectiveError, on all members, if their
@@ -131,7 +131,7 @@ def _join(
     _require_agreement(records)
     group = records[0].group_id
     try:
-        # From here on, the loss of a member ends the waits for it.
+        # From now on, the loss of a member ends all waits for that member.
         _watch(hub, group, rank, records, machines_of(records))
         machines, segment = _share_memory(meeting, records)
         transport = LinksTransport(hub, rank, records, machines, segment, notice_s)
@@ -144,7 +144,7 @@ def _join(
         hub.await_connections(group, deadline)
         meeting.all_of("ready", b"")
         if rank == 0:
-            # All members have read these values by now.
+            # All members have read the values under these keys by now.
             for what in ("members", "segments", "mapped"):
                 store.disband(what)
     except BaseException as error:
@@ -156,7 +156,7 @@ def _join(
 
 
 class _Meeting:
-    """This member's exchanges with all others of a new group through the store."""
+    """One member's exchanges of values, through the store, with all members of a new group."""
 
     def __init__(
         self, store: Store, rank: int, size: int, deadline: float, look: Callable[[], None]
@@ -165,13 +165,13 @@ class _Meeting:
         self._store, self._size, self._deadline, self._look = store, size, deadline, look
 
     def all_of(self, what: str, value: bytes) -> list[bytes]:
-        """Publish a value; return the values of all members when all have joined."""
+        """Publish a value; wait for all members to publish theirs, and return all values."""
         left_s = max(0.0, self._deadline - time.monotonic())
         return self._store.join(what, self.rank, value, self._size, left_s, look=self._look)
 
 
 def _share_memory(meeting: _Meeting, records: Sequence[Record]) -> tuple[list[list[int]], Segment]:
-    """Return the groups of members that share memory, and the memory of this member's group."""
+    """Return lists of the members that share memory, and the memory of this member's list."""
     rank, size = meeting.rank, len(records)
     machines = machines_of(records)
     here = next(one for one in machines if rank in one)
@@ -191,7 +191,8 @@ def _share_memory(meeting: _Meeting, records: Sequence[Record]) -> tuple[list[li
         answers = meeting.all_of("mapped", why.encode())
     finally:
         if descriptor >= 0:
-            # All members have mapped it: it is freed when the last mapping ends, for any reason.
+            # All members have mapped the memory. It is freed when the last mapping ends, even if a
+            # process is killed.
             os.close(descriptor)
     machines = [
         part
@@ -208,7 +209,7 @@ def _share_memory(meeting: _Meeting, records: Sequence[Record]) -> tuple[list[li
 def _watch(
     hub: Hub, group: int, rank: int, records: Sequence[Record], machines: Sequence[Sequence[int]]
 ) -> None:
-    """Make the hub watch other members; leaders of different machines watch each other."""
+    """Let the hub watch the other members; leaders of different machines watch by connection."""
     leaders = {one[0] for one in machines}
     here = next(one for one in machines if rank in one)
     for member, record in enumerate(records):
@@ -218,8 +219,8 @@ def _watch(
 
 
 def _joined(ranks: Sequence[int]) -> str:
-    """Return ranks as text: a range if possible, with a digest in place of the end of a long list.
-    Each member reads the texts of all others.
+    """Return ranks as text: a range if possible. In a long list, a digest replaces the rest of the
+    ranks, because each member reads the texts of all others.
     """
     first = ranks[0]
     if list(ranks) == list(range(first, first + len(ranks))):
@@ -232,7 +233,7 @@ def _joined(ranks: Sequence[int]) -> str:
 
 
 def _place_taken(error: RankTakenError, place: int) -> Exception:
-    """Return the error for two members that claim one place, of different groups or of one rank."""
+    """Return the error for two members that claim one place: with one rank, or for other groups."""
     claims = [Record.decode(one) for one in error.claims]
     if len({one.rank for one in claims}) < 2:
         return error

@@ -17,7 +17,8 @@ from .alarm import LEFT, Alarm, Waiting, error_of
 from .members import Members
 from .segment import FAILURE, FUTEX, GO, GONE, SLEEPS, STAGE, Segment
 
-# A sleeper checks at this interval in any case: a forged counter may have lost a wake-up.
+# A sleeping thread checks at this interval in any case: a member with forged counters might never
+# wake it.
 _LOOK_S: Final = 1.0
 _MASK: Final = (1 << 32) - 1
 
@@ -25,9 +26,9 @@ _MASK: Final = (1 << 32) - 1
 class Machine:
     """This member's state among the members that share a segment.
 
-    Counters only grow. A member publishes a counter, then wakes the members that sleep. Before it
-    sleeps, a member sets its word SLEEPS, and then checks the counters again. A fence between the
-    two steps on each side lets at least one side see the other's change: see
+    Counters only grow. A member publishes a counter, and then wakes the members that sleep. Before
+    a member sleeps, it sets its word SLEEPS, and then checks the counters again. Each of the two
+    members has a fence between its two steps, so at least one of them sees the other's change: see
     Note [Processors that order memory] in system/fence.py.
 
     Thread  the thread that runs the group's collective; alarm_rang, fail: any
@@ -50,24 +51,24 @@ class Machine:
         self._leader = [segment.first_word(0)]
         self._stage = 0
         self._spin_policy = SpinPolicy()
-        # Two threads may report at the same time: the hub's thread, and a thread that leaves. Under
-        # this lock the first text stays complete, and the memory exists until all other members
-        # were woken.
+        # Held while a failure is reported. Two threads may report at the same time: the hub's
+        # thread, and a thread that leaves. With the lock, the first text is not overwritten, and
+        # the memory exists until all other members have been woken.
         self._reporting = threading.Lock()
 
     def meet(self, waiting: Waiting, grace_s: float = 0.0) -> None:
-        """Advance to the next meeting point of the machine's members, and wait for them."""
+        """Advance to the next meeting point of the machine's members, and wait for the others."""
         self._stage += 1
         self.publish(STAGE, self._stage)
         self.wait(STAGE, self._stage, waiting, grace_s)
 
     def wait_for_go(self, turn: int, waiting: Waiting, grace_s: float) -> None:
-        """Wait until the leader has published that the machines have met."""
+        """Wait until the leader has published that all machines have met."""
         if self._words[self._leader[0] + GO] < turn:
             self._wait_at(self._leader, GO, turn, waiting, grace_s)
 
     def publish(self, word: int, value: int) -> None:
-        """Set one of this member's counters; earlier writes are visible before it."""
+        """Set one of this member's counters. Earlier writes become visible before the counter."""
         words = self._words
         words[self._mine + word] = value
         with fence:
@@ -77,9 +78,9 @@ class Machine:
                 self._wake(other)
 
     def wait(self, word: int, value: int, waiting: Waiting, grace_s: float = 0.0) -> None:
-        """Wait until this counter of all other members has reached value.
+        """Wait until the counter `word` of all other members has reached `value`.
 
-        Raises  CollectiveError reported by another member or the alarm; CollectiveTimeoutError
+        Raises  CollectiveError that another member or the alarm reported; CollectiveTimeoutError
         """
         words = self._words
         for other in self._others:
@@ -89,7 +90,7 @@ class Machine:
 
     def fail(self, kind: int, text: str) -> None:
         """Report to this machine's other members that this member has failed, or left."""
-        # A closed group has no memory, and no member to notify.
+        # If the group is closed, it has no memory, and there is no member to notify.
         with self._reporting, suppress(ValueError):
             words, mine = self._words, self._mine
             if words[mine + FAILURE]:
@@ -104,19 +105,19 @@ class Machine:
                 self._wake(other)
 
     def set_gone(self) -> None:
-        """Report to this machine's other members that this member sends nothing more."""
+        """Report to this machine's other members that this member sends no further message."""
         self._words[self._mine + GONE] = 1
 
     def gone_members(self) -> list[int]:
-        """Return the members of this machine that send nothing more."""
+        """Return the members of this machine that send no further messages."""
         words = self._words
         return [self._rank_at[other] for other in self._others if words[other + GONE]]
 
     def alarm_rang(self) -> None:
-        """Wake this member's own thread if it sleeps."""
+        """Wake the thread of this member that waits, if it sleeps."""
         if not self._others:
             return  # a single member never sleeps here, and futexes may not be available
-        # The group may be closed at the same time, and then no thread sleeps.
+        # The group may be closed at the same time; then no thread sleeps.
         with suppress(ValueError):
             self._wake(self._mine)
 
@@ -146,8 +147,8 @@ class Machine:
                     self._require_good(missing)
                     left_s = waiting.look(missing, grace_s)
                 except CollectiveLostError:
-                    # A member that leaves has set its last counters before, but perhaps after they
-                    # were read here.
+                    # The members may have set their last counters just before they left, but after
+                    # these counters were read here.
                     if find_missing() == missing:
                         raise
                     continue
@@ -157,7 +158,7 @@ class Machine:
 
     def has_left(self, rank: int) -> bool:
         """Return whether a member of this machine has left the group in an orderly way."""
-        # A group that is closed at the same time has no memory any more.
+        # If the group is closed at the same time, its memory is gone.
         with suppress(ValueError):
             for other in self._others:
                 if self._rank_at[other] == rank:
@@ -165,9 +166,9 @@ class Machine:
         return False
 
     def require_no_failure(self) -> None:
-        """Raise if the group has failed.
+        """Raise the error of the group if it has failed.
 
-        Raises  CollectiveError reported by another member of the machine or the alarm
+        Raises  CollectiveError that another member of this machine, or the alarm, reported
         """
         self._require_good(())
 
@@ -175,7 +176,8 @@ class Machine:
         self._alarm.require_none()
         for other in self._others:
             kind = self._words[other + FAILURE]
-            # A member that left after its part was done does not fail other members' collectives.
+            # A member may leave when its part of a collective is done; this does not fail the
+            # collective on the other members.
             if kind and (kind != LEFT or self._rank_at[other] in missing):
                 text = self.segment.failure_text(self._index_at(other)).decode(errors="replace")
                 if kind == LEFT:

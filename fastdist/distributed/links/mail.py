@@ -1,9 +1,10 @@
 """send and recv: messages from one member to another, distinguished by tags."""
 
-# A small message is sent immediately, and waits at its receiver. A larger message is only announced
-# at first. Its sender waits until the receiver has called recv and allocated memory, and then sends
-# the data. One of every MOST_EAGER small messages is announced as well, so that no sender can fill
-# the memory of a receiver that does not call recv.
+# A small message is sent immediately, and is stored at its receiver until recv is called. For a
+# larger message, only an announcement is sent at first. The sender waits until the receiver has
+# called recv and allocated memory, and then sends the data. One of every MOST_EAGER small messages
+# is announced in the same way, so that no sender can fill the memory of a receiver that does not
+# call recv.
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from .members import Members
 from .wire import ANNOUNCE, CLEAR, PART, PIECE_BYTES, REFUSE, SEND, WITHDRAW, Head
 
 EAGER_BYTES: Final = 64 << 10
-# Every MOST_EAGER-th message of a pair and tag waits for its receiver, even if it is small.
+# One of this many messages from one member to another with one tag waits for its receiver, even if
+# it is small.
 MOST_EAGER: Final = 64
 
 Send = Callable[[int, Head, Sequence[Buffer], Call], None]
@@ -44,11 +46,11 @@ class _Letter:
         self.tag = head.tag
         self.total = head.total
         self.text = text
-        self.body = body  # None if it was only announced, and its sender waits
+        self.body = body  # None if the message was only announced, and its sender waits
 
 
 class _Arrival:
-    """Memory for the data of an announced message, and the number of missing bytes."""
+    """Memory for the data of an announced message, and the number of bytes still missing."""
 
     def __init__(self, total: int) -> None:
         self.memory = np.empty(total, np.uint8)
@@ -76,13 +78,13 @@ class Mail:
         self._numbers = itertools.count()
         self._letters: deque[_Letter] = deque()
         self._arrivals: dict[tuple[int, int], _Arrival] = {}
-        # The answers to this member's announced messages: None while a message waits, "" if it may
-        # be sent, or the reason why it may not be sent.
+        # The answers to this member's announced messages. None: there is no answer yet. "": the
+        # message may be sent. Any other text is the reason why it may not be sent.
         self._answers: dict[tuple[int, int], str | None] = {}
         alarm.wakers.append(self._wake)
 
     def send(self, call: Call, array: NDArray[Any], to: int, tag: int) -> None:
-        """Send an array; return when it may be changed."""
+        """Send an array; return when the array may be changed."""
         data = array.reshape(-1).view(np.uint8)
         total, text = data.nbytes, _text_of(call)
         with self._changed:
@@ -106,8 +108,10 @@ class Mail:
             self._send(to, part, (piece.data,), call)
 
     def receive(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
-        """Fill an array with the next message of `sender` (None: any member); return its rank."""
-        # Both sides use the name "recv", with which their calls are compared.
+        """Fill an array with the next message of `sender` (None: any member); return the sender's
+        rank.
+        """
+        # Calls of send and recv are compared under the name "recv", which both sides use.
         its = call._replace(name="recv")
         waiting = Waiting(its, self._members, self._alarm, self._notice_s)
         others = [one for one in range(len(self._members.records)) if one != self._rank]
@@ -138,7 +142,7 @@ class Mail:
             elif head.kind == PART:
                 arrival = self._arrivals.get(key)
                 if arrival is None:
-                    return  # recv has given up
+                    return  # the call of recv has timed out or failed
                 if head.total != len(arrival.memory) or len(body) != 1:
                     raise MessageError(f"a piece of a message of {head.total} bytes: not this one")
                 piece = np.frombuffer(body[0], np.uint8)
@@ -182,7 +186,9 @@ class Mail:
                 self._changed.wait(min(waiting.look(missing), LOOK_S))
 
     def _fetch(self, call: Call, waiting: Waiting, letter: _Letter, array: NDArray[Any]) -> bool:
-        """Request an announced message and copy it to array; return False if it was withdrawn."""
+        """Request an announced message and copy its data to `array`; return False if the sender
+        has withdrawn the message.
+        """
         key = letter.sender, letter.number
         arrival = _Arrival(letter.total)
         with self._changed:

@@ -1,4 +1,4 @@
-"""The meeting of a group's members in each collective, which compares their calls."""
+"""The meeting of a group's members in each collective, in which they compare their calls."""
 
 from __future__ import annotations
 
@@ -24,25 +24,27 @@ from .tree import Merge
 
 # Note [How members meet]
 # Each member writes a description of its call, and a small contribution, into the segment of its
-# machine, and waits for the other members there. Each of them compares all calls. Then the
-# machines' leaders, their lowest ranks, exchange the calls of their machines, and let their members
-# continue. Every member has seen every call before any array is changed. So a difference is an
-# error on all members, and the group stays usable, because all members are at the same point.
+# machine. It waits for the other members of the machine, and then compares all their calls. Then
+# the leaders, the members with the lowest ranks of the machines, exchange the calls of their
+# machines, and let their members continue. Every call has been compared before any array is
+# changed. So a difference is an error on all members, and the group stays usable, because all
+# members are at the same point.
 
-# The first byte of the text of a machine whose own members differ; no call's text begins with it.
+# The first byte of a machine's text if the calls of its own members differ. The text of a call
+# never begins with this byte.
 _DIFFERS = b"\0"
 
 Contribute = Callable[[], Bytes]
 
 
 def _agrees_with(sent: bytes) -> Agrees:
-    """Return a function that tells whether another machine's text describes the call in `sent`."""
+    """Return a function that checks whether another machine's text describes the call in `sent`."""
     mine = shared_of(sent)
     return lambda theirs: not sent.startswith(_DIFFERS) and shared_of(theirs) == mine
 
 
 class Meeting:
-    """The point of a collective at which all members of a group meet.
+    """The step of a collective in which all members of a group meet.
 
     Thread  the thread that runs the group's collective
     """
@@ -72,11 +74,13 @@ class Meeting:
     ) -> list[Buffer] | None:
         """Meet all members, which must have the same `detail`.
 
-        `pieces` are this member's small contribution, which is written to its small slot.
+        The concatenated `pieces` are this member's small contribution. They are written to its
+        small slot in the segment.
 
-        With several machines, each leader contributes the result of `contribute` for its machine.
-        It gets the contributions of all machines, some of them combined by `merge` if that is
-        given. It then calls `go` when its members may read the result. All other members get None.
+        With several machines, each leader sends the result of `contribute` for its machine to the
+        other leaders. The return value on a leader has the contributions of all machines, some of
+        them combined by `merge` if it is given. The leader calls `go` when the other members of its
+        machine may read the result. On all other members the return value is None.
 
         Raises  CollectiveMismatchError, on all members
         """
@@ -114,7 +118,7 @@ class Meeting:
         waiting: Waiting,
         detail: str,
     ) -> None:
-        """Meet the only other member, send it an array, and fill `theirs` with its array.
+        """Meet the only other member, send it the array `mine`, and fill `theirs` with its array.
 
         Raises  CollectiveMismatchError, on both members
         """

@@ -1,4 +1,4 @@
-"""The members of a group: the record that each publishes, and its name in errors."""
+"""The members of a group: the record that each member publishes, and its name in errors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MOST_ADDRESSES: Final = 16
 class Record:
     """The data that one member of a group publishes in the store.
 
-    `rank` is the global rank. `incarnation` belongs to the process's hub: it is the same in all
-    groups of a process. `group_id` is a random number of this member; the first member's is used
-    for the group.
+    `rank` is the global rank. `incarnation` identifies the process's hub, so it is the same in all
+    groups of the process. `group_id` is a random number of this member; the group uses the number
+    of its first member.
     """
 
     rank: int
@@ -33,15 +33,16 @@ class Record:
     group_id: int
     addresses: dict[str, str]
     security: str
-    # The global ranks of all members, as this member was given them.
+    # The global ranks of all members, as text, as they were passed to this member.
     ranks: str
-    # How bulk connections are sealed (see SEALS); empty if only ZeroMQ can carry large sums.
+    # How records on bulk connections are sealed (bulk.py); empty if this member cannot seal them,
+    # so that large sums use ZeroMQ.
     bulk: str
-    # The algorithms that can authenticate on these connections, fastest first.
+    # The algorithms with which this member can authenticate records, fastest first.
     tags: str
     # The reason why this member cannot share memory; empty if it can.
     shares_nothing: str
-    # Members with different names share no memory, as if they were on different machines.
+    # Members with different values share no memory, as if they were on different machines.
     machine: str = ""
     pid: int = field(default_factory=os.getpid)
     process_start: int | None = field(default_factory=lambda: process_start(os.getpid()))
@@ -51,7 +52,7 @@ class Record:
     user: int = field(default_factory=os.getuid)
     host: str = field(default_factory=socket.gethostname)
     version: str = __version__
-    # The algorithms that can encrypt on these connections, fastest first.
+    # The algorithms with which this member can encrypt records, fastest first.
     ciphers: str = ""
 
     def encode(self) -> bytes:
@@ -62,7 +63,7 @@ class Record:
     def decode(cls, data: bytes) -> Record:
         """Return the record from bytes of the store.
 
-        Raises  CollectiveError if no member of this version wrote it
+        Raises  CollectiveError if the bytes are not a record of this version of fastdist
         """
         try:
             found = cls(**json.loads(data))
@@ -79,20 +80,20 @@ class Record:
         return found
 
     def shares_processes_with(self, other: Record) -> bool:
-        """Return whether a process id means the same process to both."""
+        """Return whether a process id means the same process to both members."""
         return self.boot_id == other.boot_id and self.pid_namespace == other.pid_namespace != ""
 
     def shares_host_with(self, other: Record) -> bool:
-        """Return whether both run on one machine with the same network namespace."""
+        """Return whether both members run on one machine, in the same network namespace."""
         return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
 
     def is_of_process_of(self, other: Record) -> bool:
-        """Return whether both belong to one process."""
+        """Return whether both members belong to one process."""
         same = (self.pid, self.process_start) == (other.pid, other.process_start)
         return same and self.shares_processes_with(other)
 
     def may_share_memory_with(self, other: Record) -> bool:
-        """Return whether both may map the same segment."""
+        """Return whether both members may map the same segment."""
         return (
             not self.shares_nothing
             and not other.shares_nothing
@@ -153,7 +154,9 @@ class Members:
 
 
 def machines_of(records: Sequence[Record]) -> list[list[int]]:
-    """Return lists of the members that may share memory, ordered by their lowest rank."""
+    """Return lists of the members that may share memory; the lists are in the order of their lowest
+    ranks.
+    """
     machines: list[list[int]] = []
     for member, record in enumerate(records):
         for machine in machines:

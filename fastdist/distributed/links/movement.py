@@ -21,16 +21,17 @@ from .segment import SMALL_BYTES, Bytes
 
 # Note [Movement]
 # Each member contributes bytes, and needs a range of every other member's contribution. Small
-# contributions are sent with the meeting. A large one is written to the board of its machine, at an
-# offset that follows from all sizes, and sent directly to those members on other machines that need
-# a part. If all members of another machine need the same part, as in broadcast and all_gather, it
-# is sent to only one of them, which writes it to the board for the others. All data has arrived
-# before any member's arrays are changed.
+# contributions are sent with the meeting. A large contribution is written to the board of its
+# machine, at an offset that follows from all sizes. It is also sent directly to those members on
+# other machines that need a range of it. If all members of another machine need the same range, as
+# in broadcast and all_gather, the range is sent to only one of them, which writes it to the board
+# for the others. All data has arrived before any member's arrays are changed.
 
-# The largest total size of several machines' contributions that are sent with the meeting.
+# The largest total size in bytes of contributions that are sent with a meeting of several machines.
 _MOST_BETWEEN_BYTES: Final = 128 << 10
 _ALIGNMENT: Final = 64
-# More memory than any machine has: a forged size must not keep a member busy.
+# More bytes than any machine's memory has. A larger size is forged, and must not keep a member
+# busy.
 _MOST_BYTES: Final = 1 << 46
 
 # Maps (receiver, sender) to the range of the sender's contribution that the receiver needs: its
@@ -61,10 +62,10 @@ class Movement:
         outs: Outs,
         waiting: Waiting,
     ) -> None:
-        """Meet all members, and fill outs[member] with the range that this member needs from each.
+        """Meet all members, and fill outs[member] with the range that this member needs from it.
 
-        The concatenated `pieces` are this member's contribution; `sizes` has the sizes of all
-        contributions in bytes.
+        The concatenated `pieces` are this member's contribution. `sizes` has the sizes in bytes of
+        all members' contributions.
         """
         meeting = self._meeting
         is_small = max(sizes) <= SMALL_BYTES and (
@@ -81,7 +82,7 @@ class Movement:
                 out[...] = found[sender][start : start + size]
 
     def require_exchange(self, call: Call) -> None:
-        """Reject an exchange whose tables do not fit in a message between machines.
+        """Reject an exchange whose tables of sizes do not fit in a message between machines.
 
         Raises  ValueError, on all members
         """
@@ -96,9 +97,10 @@ class Movement:
     def exchange(
         self, call: Call, pieces: Sequence[Bytes], outs: Sequence[Bytes], waiting: Waiting
     ) -> None:
-        """Meet all members, and fill outs[member] with that member's piece for this member.
+        """Meet all members, and fill outs[member] with the piece that it has for this member.
 
-        Raises  CollectiveMismatchError, on all members, if the sizes of a pair differ
+        Raises  CollectiveMismatchError, on all members, if a member sends more or fewer bytes to
+                another one than that one expects
         """
         mine = [piece.nbytes for piece in pieces] + [out.nbytes for out in outs]
         tables = self._meet_with_tables(call, mine, waiting)
@@ -123,7 +125,7 @@ class Movement:
     def _meet_with_small(
         self, call: Call, pieces: Sequence[Bytes], sizes: Sequence[int], waiting: Waiting
     ) -> list[Bytes]:
-        """Meet all members; return all contributions, which are valid until the next meeting."""
+        """Meet all members; return their contributions, which are valid until the next meeting."""
         meeting, segment = self._meeting, self._meeting.segment
 
         def local_ones() -> Bytes:
@@ -154,8 +156,8 @@ class Movement:
     def _meet_with_tables(
         self, call: Call, mine: Sequence[int], waiting: Waiting
     ) -> NDArray[np.int64]:
-        """Meet all members; return a row per member: the bytes that it sends to and expects from
-        each.
+        """Meet all members; return a row for each member: the numbers of bytes that it sends to all
+        members, and then the numbers that it expects from all members.
         """
         meeting, segment = self._meeting, self._meeting.segment
         nbytes = len(self._members.records) * len(mine) * 8
@@ -180,8 +182,8 @@ class Movement:
                 shared[:nbytes] = data
                 meeting.go()
         else:
-            # The table grows with the square of the number of members, so it is shared on the
-            # board.
+            # The size of the table grows with the square of the number of members. This table does
+            # not fit in the ring, so it is shared on the board.
             if data is not None:
                 meeting.go()
             shared = np.empty(nbytes, np.uint8) if data is None else data
@@ -199,7 +201,7 @@ class Movement:
         outs: Outs,
         waiting: Waiting,
     ) -> None:
-        """Fill outs after all members have met."""
+        """Fill `outs`; all members have met before, and their contributions are large."""
         turn, rank, between = self._meeting.turn, self._rank, self._meeting.between
         for machine in between.machines:
             if rank not in machine:
@@ -231,7 +233,7 @@ class Movement:
                     own[...] = part
 
     def _share_here(self, array: Bytes, has_come: bool, waiting: Waiting) -> None:
-        """Copy an array from the one local member that has received it to the others."""
+        """Copy an array from the only local member that has received it to the other local ones."""
         machine, segment = self._meeting.machine, self._meeting.segment
         for start in range(0, array.nbytes, segment.board_bytes):
             part = array[start : start + segment.board_bytes]
@@ -279,7 +281,7 @@ class Movement:
         wanted: dict[int, tuple[int, int]],
         waiting: Waiting,
     ) -> dict[int, Bytes]:
-        """Like _carry_here, if the board is too small: one part of each contribution at a time."""
+        """Like _carry_here, for a small board: it gets one part of each contribution at a time."""
         machine, segment = self._meeting.machine, self._meeting.segment
         window = segment.board_bytes // machine.count // _ALIGNMENT * _ALIGNMENT
         found = {sender: np.empty(size, np.uint8) for sender, (_, size) in wanted.items()}
@@ -300,9 +302,9 @@ class Movement:
 
 
 def _receivers(machine: Sequence[int], sender: int, needs: Needs) -> Sequence[int]:
-    """Return the members of a machine to which another machine's member sends data.
+    """Return the members of a machine to which `sender`, a member of another machine, sends data.
 
-    If all need the same range, the result is only one member, which depends on the sender.
+    If all of them need the same range, only one receives it. Which one it is depends on `sender`.
     """
     ranges = {needs(receiver, sender) for receiver in machine}
     if len(machine) > 1 and len(ranges) == 1 and ranges.pop()[1]:
@@ -311,7 +313,7 @@ def _receivers(machine: Sequence[int], sender: int, needs: Needs) -> Sequence[in
 
 
 def _range_of(pieces: Sequence[Bytes], start: int, size: int) -> list[Bytes]:
-    """Return the parts of pieces that make up a range of their concatenated bytes."""
+    """Return the slices of `pieces` that make up a range of the concatenated pieces, in bytes."""
     found = []
     for piece in pieces:
         if size <= 0:

@@ -1,21 +1,22 @@
-"""Two machines: their leaders meet and sum over two connections, one in each direction."""
+"""Sums of two machines, whose leaders use two connections, one in each direction."""
 
 # Note [Sums of two machines]
 # Each leader sends the complete data of its machine while it receives the data of the other
-# machine, and adds both. A ring would send as many bytes, but here no leader waits for the
-# additions of the other leader. Both add in the order of the machines.
-# Two leaders on one machine (in containers, say) send in turns: a piece is sent when all earlier
-# pieces of the other leader have arrived. So no leader sends on a connection while the other reads
-# from it; otherwise both would wait for the connection's lock, and evict its memory from each
-# other's caches. Sums of 64 MB took 25 to 38 ms without turns, and take 24 to 25 ms with them
-# (2 cores of an AMD EPYC, Zen 5). Between two machines each leader sends as fast as the network
-# allows, because waiting would cost a round trip per piece.
-# A leader without members to wait for sends its call and its array without waiting. The call
-# comes first, so the other leader compares it before it uses any data. If the calls differ, the
-# sender stops, and sends a stop record; the receiver drops all data before that record.
+# machine, and then adds both. In a ring the leaders would send as many bytes, but each would wait
+# for the additions of the other leader. Both leaders add in the order of the machines.
+# Two leaders on one machine (for example in containers) send in turns: a leader sends a piece when
+# all earlier pieces of the other leader have arrived. So no leader sends on a connection while the
+# other leader reads from that connection. Otherwise both would wait for the connection's lock, and
+# evict its memory from each other's caches. Sums of 64 MB took 25 to 38 ms without turns, and take
+# 24 to 25 ms with turns (2 cores of an AMD EPYC, Zen 5). Between two machines each leader sends as
+# fast as the network allows, because turns would cost a round trip per piece.
+# A leader that is the only member on its machine sends its call and its array without waiting for
+# the other leader's call. The call comes first, so the other leader compares it before using any
+# data. If the calls differ, the sender stops, and sends a stop record; the receiver drops all data
+# before that record.
 # A call that is sent without waiting is joined with the first piece after it (records.py), which
-# saves a tag. The calls are compared before that piece is authenticated, but they cause no sum and
-# no error until it is.
+# saves the tag of one record. The receiver compares the calls before that piece is authenticated,
+# but adds no data and raises no error before then.
 
 from __future__ import annotations
 
@@ -32,29 +33,30 @@ from .alarm import Waiting
 from .records import PIECE_BYTES, Bytes, RecordHead, Records
 from .reductions import combine
 
-# The kinds of records: a call, whose offset is the length of its text; a call followed by an array;
-# a piece of an array; the end of the pieces of a call that differs.
+# The kinds of records: a call (its offset is the length of its text), a call before an array, a
+# piece of an array, and the end of the pieces after a call that differs.
 _CALL: Final = 1
 _CALL_AND_ARRAY: Final = 2
 _PIECE: Final = 3
 _STOP: Final = 4
 
-# A receiver allocates no more than this for a call that is not authenticated yet.
+# The largest size in bytes that a receiver allocates for a call that is not authenticated yet.
 _MOST_CALL_BYTES: Final = 64 << 20
-# Short arrays are divided as well: one piece is opened while the next arrives.
+# The smallest size of a piece in bytes, and the number of pieces of a short array. Short arrays are
+# divided too, so that one piece can be opened while the next one arrives.
 _LEAST_PIECE_BYTES: Final = 128 << 10
 _PIECES: Final = 2
-# The caches can hold arrays of this size together with the other data of a sum.
+# The largest array, in bytes, that the caches can hold together with the other data of a sum.
 _MOST_CACHED_BYTES: Final = 4 << 20
 NOTHING: Final = np.empty(0, np.uint8)
 
 Array = NDArray[Any]
-# Returns whether a call's text describes the same call as this machine's.
+# A function that returns whether a call's text describes the same call as this machine's text.
 Agrees = Callable[[bytes], bool]
 
 
 class _Outgoing:
-    """The array of a sum, which is sent in pieces."""
+    """The array that a leader sends for a sum, in pieces."""
 
     def __init__(self, records: Records, turn: int, source: Array) -> None:
         self._records = records
@@ -62,25 +64,26 @@ class _Outgoing:
         self._source = source
         most = max(_LEAST_PIECE_BYTES, min(PIECE_BYTES, source.nbytes // _PIECES))
         self._step = max(1, most // source.itemsize)
-        # The start of the next piece, and the starts of the pieces that are not sent completely.
+        # The index at which the next piece starts, and the indices at which the pieces start that
+        # have not been sent completely.
         self._at = 0
         self._waiting_at: deque[int] = deque()
 
     @property
     def is_leaving(self) -> bool:
-        """Whether some pieces are not sent completely."""
+        """Whether some pieces have not been sent completely."""
         return self._at < self._source.size or self._records.num_queued > 0
 
     @property
     def num_left(self) -> int:
-        """The number of leading elements that have been sent."""
+        """The number of elements at the beginning of the array that have been sent."""
         return self._waiting_at[0] if self._count_waiting() else self._at
 
     def _may_send(self, received: int) -> bool:
         return not self._records.is_local or self._at <= received
 
     def _count_waiting(self) -> int:
-        """Return the number of pieces that are not sent completely."""
+        """Return the number of pieces that have been queued but not sent completely."""
         while len(self._waiting_at) > self._records.num_queued:
             self._waiting_at.popleft()
         return len(self._waiting_at)
@@ -88,7 +91,8 @@ class _Outgoing:
     def send_some(self, waiting: Waiting, received: int = 0) -> bool:
         """Send the next piece, or a part of it; return whether any data was sent.
 
-        `received` is the number of elements received: see Note [Sums of two machines].
+        `received` is the number of elements of the other leader's array that have arrived: see
+        Note [Sums of two machines].
         """
         if self._at < self._source.size and not self._count_waiting() and self._may_send(received):
             part = self._source[self._at : self._at + self._step]
@@ -100,7 +104,7 @@ class _Outgoing:
 
 
 class Pair:
-    """The exchange of records between the leaders of two machines.
+    """The exchanges of records between the leaders of two machines.
 
     Thread  the thread that runs the group's collective
     """
@@ -109,9 +113,9 @@ class Pair:
         self._records = records
         self._mine = mine
         self._piece = np.empty(PIECE_BYTES, np.uint8)
-        # Memory for the call that is being received.
+        # The memory into which a call is being received.
         self._call = NOTHING
-        # Whether the other leader has sent its array with its call in this turn.
+        # Whether the other leader's call in this turn is followed by its array.
         self._has_array = False
 
     def close(self) -> None:
@@ -121,7 +125,7 @@ class Pair:
     def meet(
         self, turn: int, text: bytes, data: Bytes, agrees: Agrees, waiting: Waiting
     ) -> tuple[bytes, Bytes]:
-        """Send the text and data of this leader's call; return the text and data of the other's."""
+        """Send the text and data of this leader's call; return those of the other leader's call."""
         records = self._records
         self._enqueue_call(turn, _CALL, text, data)
         theirs = self._await_call(turn, waiting, lambda: records.send_some(waiting))
@@ -133,8 +137,8 @@ class Pair:
     def meet_and_exchange(
         self, turn: int, text: bytes, mine: Array, theirs: Array, agrees: Agrees, waiting: Waiting
     ) -> bytes:
-        """Exchange calls and return the other leader's call. If the calls agree, fill `theirs`
-        with its array.
+        """Exchange calls with the other leader, and return its call. If the calls agree, send the
+        array `mine`, and fill `theirs` with the other leader's array.
         """
         self._enqueue_call(turn, _CALL_AND_ARRAY, text, NOTHING)
         outgoing = _Outgoing(self._records, turn, mine)
@@ -150,7 +154,7 @@ class Pair:
         return found
 
     def reduce(self, turn: int, source: Array, result: Array, op: str, waiting: Waiting) -> None:
-        """Write the reduction into result, which may be the source. The calls must have agreed."""
+        """Write the reduction to `result`, which may be `source`. The calls must have agreed."""
         is_in_place = source is result
         theirs = np.empty_like(source) if is_in_place else result
         added = 0
@@ -162,7 +166,7 @@ class Pair:
 
         outgoing = _Outgoing(self._records, turn, source)
         for received in self._receive_pieces(turn, outgoing, theirs, waiting):
-            # In place, an element is only replaced after it has been sent.
+            # In place, an element may be replaced only after it has been sent.
             added = add(min(received, outgoing.num_left) if is_in_place else received)
         add(source.size)
 
@@ -181,8 +185,8 @@ class Pair:
                 records.sleep(waiting, reads=at < theirs.size)
 
     def _receive_piece(self, turn: int, out: Array, at: int, waiting: Waiting) -> int:
-        """Receive the piece that starts at an element; return its end, or `at` if it has not
-        arrived.
+        """Receive the piece that starts at the element `at`; return the end of the piece, or `at`
+        if the piece has not arrived.
         """
         head = self._records.receive_head(waiting)
         if head is None:

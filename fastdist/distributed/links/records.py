@@ -3,12 +3,14 @@
 # Note [Records]
 # A record is a head, data and a tag. The tag covers the head, the data and the record's number.
 # So a record that was changed, repeated, left out or moved ends the group before its data is
-# used; until then the data is in memory of this file, or in a result that no caller has.
-# Encrypted data is received into a small buffer that stays in the caches. The data of large
-# arrays is received there too and then copied: that takes a sixth less time than receiving it
-# directly into memory that is not cached.
-# A short record may be joined with the next one: it has no tag, and the tag of the next one
-# covers both. Its contents can be trusted when the next record was opened.
+# used. Until the tag is checked, the data is in a buffer of a Records object, or in a result
+# that no caller has received.
+# Encrypted data is received into a small buffer that stays in the processor's caches. The data
+# of large arrays is received into the same buffer and then copied: that takes a sixth less time
+# than receiving the data directly into memory that is not cached.
+# A short record may be joined with the next one. Then it has no tag, and the tag of the next
+# record covers both records. So the contents of the short record can be trusted only when the next
+# record has been opened.
 # One thread does all the work: it seals and sends as much as the socket accepts, and receives
 # and opens in between, so that no two leaders wait for each other.
 
@@ -34,16 +36,16 @@ from .alarm import REASON_S, REPORT_S, Alarm, Waiting
 from .algorithms import Seals
 from .cipher import CipherError
 
-# Larger pieces do not fit in the processor's caches; smaller ones need more calls. This size is the
-# fastest one from 64 KB to 1 MB, for sums of 16 and 64 MB (2 cores of an AMD EPYC, Zen 5).
+# Larger pieces do not fit in the processor's caches; smaller pieces need more calls. This is the
+# fastest size between 64 KB and 1 MB, for sums of 16 and 64 MB (2 cores of an AMD EPYC, Zen 5).
 PIECE_BYTES: Final = 512 << 10
 # Turn, number, bytes, offset. Computing a tag takes half as long if the data after the head starts
 # at a multiple of 16 bytes.
 _HEAD: Final = struct.Struct("<QIIQ8x")
-# A head, or a call with its head, is received together with the data before it, which saves a
-# system call.
+# A receiver reads up to this many bytes beyond the end of a record. So the head of the next record,
+# or a call (see pair.py) with its head, needs no separate system call.
 _AHEAD_BYTES: Final = 512
-# The most records in one send.
+# The most queued records that one call of sendmsg() sends.
 _MOST_JOINED: Final = 8
 # A leader polls for this long before it sleeps, because sleeping and waking can take longer than
 # the arrival of the next piece.
@@ -57,7 +59,7 @@ class RecordHead(NamedTuple):
     """The fields of a record's head."""
 
     turn: int
-    # The kind of the record, as defined in pair.py, or its step in ring.py.
+    # The kind of the record if pair.py uses it, or the step of the sum if ring.py uses it.
     number: int
     nbytes: int
     offset: int
@@ -66,7 +68,7 @@ class RecordHead(NamedTuple):
 class Records:
     """A leader's connections to the next and the previous leader, and the records on them.
 
-    Thread  the thread that runs the group's collective; close: any, after it
+    Thread  the thread that runs the group's collective; close: any, after the collective
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class Records:
         self._from_previous = from_previous
         self._sealing = sealing
         self._opening = opening
-        # The members at the other ends.
+        # The group ranks of the next and the previous leader.
         self.next, self.previous = neighbours
         self._alarm = alarm
         self._bell = bell
@@ -95,10 +97,10 @@ class Records:
         self._queue: deque[tuple[list[memoryview], Bytes | None]] = deque()
         self._buffers: list[Bytes] = []
         self._head = bytearray(_HEAD.size)
-        # A buffer for one piece of received data, which stays in the caches.
+        # A buffer for one piece of received data; the buffer stays in the processor's caches.
         self._sealed = np.empty(PIECE_BYTES, np.uint8)
         self._tag = bytearray(0 if opening is None else opening.tag_bytes)
-        # The head of a record whose data has not arrived, and the memory that is not filled yet.
+        # The head of the record whose data is expected, and the memory to fill with the next bytes.
         self._received: RecordHead | None = None
         self._missing = [memoryview(self._head)]
         # Bytes received after the end of a record, and the memory that contains them.
@@ -123,7 +125,7 @@ class Records:
 
     @property
     def num_queued(self) -> int:
-        """The number of records that are not sent completely."""
+        """The number of queued records, including one that has been sent partly."""
         return len(self._queue)
 
     def close(self) -> None:
@@ -137,9 +139,10 @@ class Records:
     def enqueue(
         self, turn: int, number: int, data: Bytes, offset: int, *, is_joined: bool = False
     ) -> None:
-        """Seal and queue a record for `send_some`. Its data must not change before it is sent.
+        """Seal and queue a record for `send_some`. `data` must not change before it is sent.
 
-        If `can_join` is true, `is_joined` leaves the tag to the next record.
+        With `is_joined` the record has no tag: the tag of the next record covers both. This is only
+        allowed if `can_join` is true.
         """
         head = _HEAD.pack(turn, number, data.nbytes, offset)
         if is_joined:
@@ -184,10 +187,10 @@ class Records:
         return has_sent
 
     def receive_head(self, waiting: Waiting) -> RecordHead | None:
-        """Return the head of the next record; None if it has not arrived completely.
+        """Return the head of the next record; None if the head has not arrived completely.
 
-        It is not authenticated yet: it only says where to receive the data that `receive_data`
-            opens.
+        The head is not authenticated yet. Use it only to choose the memory that `receive_data`
+        fills.
         """
         if self._received is None:
             if not self._fill(waiting):
@@ -198,11 +201,11 @@ class Records:
     def receive_data(
         self, out: Bytes, waiting: Waiting, *, is_cached: bool = True, is_joined: bool = False
     ) -> bool:
-        """Receive the data of the record whose head has arrived; return False if it is incomplete.
+        """Receive the data of the record whose head has arrived; return whether it is complete.
 
-        `out` contains the data when this returns True, and is invalid before; the same `out` must
-        be passed until then. `is_cached` says whether the processor's caches may hold `out`. With
-        `is_joined` the data can be trusted when the next record was received.
+        While this returns False, the contents of `out` are invalid, and the next call must get the
+        same `out`. `is_cached` says whether `out` may be in the processor's caches. With
+        `is_joined` the data can be trusted only when the next record has been received.
 
         Raises  CollectiveLostError if the record was changed on its way
         """
@@ -229,7 +232,7 @@ class Records:
         return True
 
     def sleep(self, waiting: Waiting, *, reads: bool) -> None:
-        """Wait until data can be sent, or with `reads` until data can be sent or received."""
+        """Wait until queued data can be sent; with `reads`, arriving data also ends the wait."""
         self._alarm.require_none()
         poller = self._reading if not self._queue else self._both if reads else self._writing
         ready = self._spin(poller) if self._is_flowing else []
@@ -237,8 +240,8 @@ class Records:
             ready = poller.poll(0)
         elif not ready:
             self._is_flowing = False
-            # A member that has left may have sent the awaited data; the end of its connection shows
-            # that no more follows.
+            # A member that has left may have sent the awaited data before. The end of its
+            # connection shows that no more data follows.
             missing = self.previous if reads else self.next
             left_s = waiting.look([missing], REPORT_S, awaits_left=True)
             ready = poller.poll(left_s * 1000)
@@ -254,7 +257,7 @@ class Records:
         return ready
 
     def _fill(self, waiting: Waiting) -> bool:
-        """Receive into the missing memory; return whether it is complete."""
+        """Receive into the memory in `_missing`; return whether all of it is filled."""
         missing = self._missing
         while self._ahead and missing:
             count = min(len(self._ahead), len(missing[0]))
@@ -284,12 +287,12 @@ class Records:
 
 
 def _padded(record: bytes) -> bytes:
-    # The next part starts at a multiple of 16 bytes: see _HEAD.
+    # Padding lets the next part start at a multiple of 16 bytes: see _HEAD.
     return record + bytes(-len(record) % 16)
 
 
 def _drop(views: list[memoryview], nbytes: int) -> int:
-    """Remove nbytes from the start of views; return the part of nbytes that exceeds the views."""
+    """Remove the first `nbytes` bytes from `views`; return how many bytes were missing."""
     while views and nbytes >= len(views[0]):
         nbytes -= len(views.pop(0))
     if views and nbytes:

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Note [Order and rounding of sums]
-# Members of one machine are summed in the order of their ranks, then the machines. Two machines
-# are summed in their order. With more machines, large arrays are summed around a ring, and
-# small ones in the pairs of tree.py. Each part of the result is computed by one member and
-# copied to the others, or by all members from the same numbers in the same order. So all
-# members get bitwise equal results in every run.
-# Types with fewer bits than float32 are added in float32. The result is rounded once for each
-# machine, and once for each machine that is added to the sum. Other types are added without
-# conversion. Integers wrap around. For bool, sum is "or" and product is "and". min and max give
-# NaN if any value is NaN.
+# The arrays of one machine's members are added first, in the order of the members' ranks. The
+# sums of the machines are added next. The sums of two machines are added in the order of the
+# machines. With more machines, large arrays are summed around a ring, and small ones by pairs of
+# leaders, as tree.py describes. Each part of the result is either computed by one member and
+# copied to the others, or computed by every member from the same numbers in the same order. So
+# all members get bitwise equal results in every run.
+# Floating-point types with fewer bits than float32 are added in float32. The sum of each machine is
+# rounded once, and the total is rounded once for each machine that is added to it. Other types are
+# added without conversion. Integers wrap around. For bool, sum is "or" and product is "and". min
+# and max give NaN if any value is NaN.
 
 _UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     "sum": np.add,
@@ -35,7 +36,7 @@ _BITS: Final = ("band", "bor", "bxor")
 def require_reducible(op: str, dtype: np.dtype[Any]) -> None:
     """Check that a reduction is defined for a dtype.
 
-    Raises  ValueError for an unknown reduction; TypeError if it is not defined for the dtype
+    Raises  ValueError for an unknown reduction; TypeError if the dtype does not support it
     """
     if op not in _UFUNCS:
         raise ValueError(f"reduction is {op!r}; known: {', '.join(_UFUNCS)}")
@@ -46,7 +47,7 @@ def require_reducible(op: str, dtype: np.dtype[Any]) -> None:
 
 
 def combine(op: str, arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
-    """Write the reduction of arrays, in their order, into out, which may be the first array."""
+    """Reduce `arrays` in their order, and write the result to `out`, which may be the first one."""
     first, *others = arrays
     ufunc = _UFUNCS[op]
     if not others:
@@ -64,7 +65,7 @@ def combine(op: str, arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
 
 
 def _is_short_float(dtype: np.dtype[Any]) -> bool:
-    # Types of ml_dtypes have kind V or f.
+    # The dtypes of package ml_dtypes have the kind "V" or "f".
     return (
         dtype.itemsize < 4
         and dtype.kind not in "iub"

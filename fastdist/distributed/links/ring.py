@@ -15,7 +15,8 @@ from .alarm import Waiting
 from .records import PIECE_BYTES, RecordHead, Records
 from .reductions import combine
 
-# The most queued pieces of this machine, in addition to pieces that are passed on.
+# A leader queues pieces of its machine's data only while fewer pieces than this are queued. Pieces
+# that it passes on are always queued.
 _MOST_QUEUED: Final = 4
 
 Array = NDArray[Any]
@@ -37,14 +38,14 @@ class _Sum(NamedTuple):
         return (self.mine - number - 1) % len(self.sources)
 
     def adds(self, number: int) -> bool:
-        """Return whether a step adds the arriving part; later steps bring results."""
+        """Return whether a step adds the arriving part; in later steps, complete sums arrive."""
         return number < len(self.sources) - 1
 
 
 class Ring:
     """The connections from the previous leader and to the next one.
 
-    The number of a record is its step in the ring.
+    The `number` in a record's head is the step of the sum.
 
     Thread  the thread that runs the group's collective
     """
@@ -67,10 +68,10 @@ class Ring:
         count: int,
         waiting: Waiting,
     ) -> None:
-        """Write the reduction over all machines into result, which may be the source.
+        """Write the reduction over all machines into `result`, which may be `source` itself.
 
-        `mine` is this machine's index among `count`. The reduction is a reduce-scatter, then an
-        all-gather. Each piece is passed on as soon as it has been added.
+        `mine` is this machine's index among `count` machines. The reduction is a reduce-scatter,
+        then an all-gather. Each piece is passed on as soon as it has been added.
         """
         bounds = [source.size * part // count for part in range(count + 1)]
         pairs = list(itertools.pairwise(bounds))

@@ -18,34 +18,35 @@ from . import futex
 Bytes = NDArray[np.uint8]
 
 # Note [Layout of a segment]
-# It has one head per member of the machine, then small slots, rings and the board:
-#   head     words that only its member writes, each kind on a separate cache line, two texts of
-#            calls, the text of a failure, and two tables of sizes
-#   small    two slots per member, for contributions that are small enough for the meeting
+# A segment has one head per member of the machine, then small slots, rings and the board:
+#   head     64-bit words, such as counters, each kind on a separate cache line; two texts of calls,
+#            the text of a failure, the text of a difference between machines, and two tables of
+#            sizes. Only the member writes to its head, but a waker also changes SLEEPS and FUTEX.
+#   small    two slots per member, for contributions of at most SMALL_BYTES to a meeting
 #   rings    RING_BLOCKS blocks per member, for contributions to a sum
 #   board    results, and large contributions; all members read it, and each part has one writer
-# Data that one call writes and slower members may still read is stored by the turn's parity:
-# when a member reaches turn t + 2, all members have left turn t.
-# The file is sparse: pages are allocated when they are written. Members read only counters,
-# sizes and texts from it; each computes the offsets of data itself, and checks the sizes of
-# others.
+# The collectives of a group are numbered; a turn is the number of a collective. Slower members may
+# still read data of turn t while others write data of turn t + 1. So such data has two places, one
+# for even and one for odd turns. When a member reaches turn t + 2, all members have left turn t.
+# The file is sparse: pages are allocated when they are written. A member trusts no offset from
+# the segment: it computes the offsets of data itself, and checks the sizes that others wrote.
 
 # Indices of the words of a head; words on one cache line are written together.
 STAGE: Final = 0  # the number of meeting points that the member has reached
-IN: Final = 8  # the number of blocks of sums that it has written to its ring
-OUT: Final = 16  # the number of blocks of sums that it has reduced
-SLEEPS: Final = 24  # set while the member sleeps or is about to sleep
-FUTEX: Final = 32  # the word on which it sleeps; a waker changes it
-FAILURE: Final = 40  # not 0 when it has failed or left; then FAILURE_BYTES of text are valid
-FAILURE_BYTES: Final = 41
-GONE: Final = 42  # 1 when it has left and the others have read all its messages
-# Written by a leader: GO is the turn in which the machines have met, GO_DIFFERS the last turn in
-# which their calls differed, and GO_BYTES the length of the error's text.
+IN: Final = 8  # the number of blocks of sums that the member has written to its ring
+OUT: Final = 16  # the number of blocks of sums that the member has reduced
+SLEEPS: Final = 24  # 1 while the member sleeps or is about to sleep, else 0
+FUTEX: Final = 32  # the word on which the member sleeps; a waker changes the word
+FAILURE: Final = 40  # the kind of failure (alarm.py) if the member has failed or left, else 0
+FAILURE_BYTES: Final = 41  # the length of the text that describes the failure
+GONE: Final = 42  # 1 when the member has left and the others have read all its messages
+# Only a leader writes these words. GO is the last turn in which all machines have met. GO_DIFFERS
+# is the last turn in which their calls differed, and GO_BYTES the length of the error's text.
 GO: Final = 48
 GO_DIFFERS: Final = 49
 GO_BYTES: Final = 50
-# The length of a call's text, and of its part that must be equal on all members; for turns with
-# even numbers. The next word of each is for turns with odd numbers.
+# The length of a call's text, and the length of the part of the text that must be equal on all
+# members. These words are for even turns; the word after each word is for odd turns.
 CALL_BYTES: Final = 56
 SHARED_BYTES: Final = 58
 
@@ -67,7 +68,7 @@ _SHARE_OF_MEMORY: Final = 16
 
 
 class SegmentError(Exception):
-    """The reason why members of one machine share no memory; they then use sockets."""
+    """Members of one machine cannot share memory; they use sockets instead."""
 
 
 def why_not_viable() -> str | None:
@@ -85,7 +86,7 @@ def board_bytes() -> int:
 
 
 class Segment:
-    """A mapping of the shared memory of `count` members, in a group of `size`.
+    """A mapping of the memory that `count` members on one machine share, in a group of `size`.
 
     Thread  any; the description of each word says who writes it
     """
@@ -119,12 +120,12 @@ class Segment:
         return self._address + member * self.head_bytes + FUTEX * 8
 
     def call_text(self, member: int, parity: int, length: int) -> bytes:
-        """Return the first bytes of the text of a member's call."""
+        """Return the first `length` bytes of the text of a member's call."""
         at = member * self.head_bytes + _CALLS_AT + parity * CALL_ROOM
         return self._mapping[at : at + min(length, CALL_ROOM)]
 
     def write_call(self, member: int, parity: int, text: bytes) -> None:
-        """Write the text of a member's call, which must fit."""
+        """Write the text of a member's call, of at most CALL_ROOM bytes."""
         at = member * self.head_bytes + _CALLS_AT + parity * CALL_ROOM
         self._mapping[at : at + len(text)] = text
 
@@ -142,13 +143,13 @@ class Segment:
         self.words[self.first_word(member) + FAILURE_BYTES] = len(text)
 
     def go_text(self, member: int) -> bytes:
-        """Return the text that a leader has written about the calls of other machines."""
+        """Return the text in which a leader describes how the calls of the machines differ."""
         at = member * self.head_bytes + _GO_AT
         length = self.words[self.first_word(member) + GO_BYTES]
         return self._mapping[at : at + min(length, GO_ROOM)]
 
     def write_go(self, member: int, text: bytes) -> None:
-        """Write a leader's text about the calls of other machines, truncated to the available
+        """Write a leader's text on how the calls of the machines differ, truncated to the available
         space.
         """
         text = text[:GO_ROOM]
@@ -157,13 +158,13 @@ class Segment:
         self.words[self.first_word(member) + GO_BYTES] = len(text)
 
     def table(self, member: int, parity: int) -> NDArray[np.uint64]:
-        """Return a member's table: the bytes for each member of the group, then the bytes from
-        each.
+        """Return a member's table: how many bytes it sends to each member of the group, then how
+        many bytes it expects from each member.
         """
         return self._tables[member][parity]
 
     def small(self, member: int, parity: int) -> Bytes:
-        """Return a small slot of a member."""
+        """Return the small slot of a member for even (`parity` 0) or odd turns."""
         at = self._small_at + (2 * member + parity) * SMALL_BYTES
         return self._bytes[at : at + SMALL_BYTES]
 
@@ -186,17 +187,17 @@ class Segment:
         return self._bytes[self._board_at + start : self._board_at + stop]
 
     def close(self) -> None:
-        """Release the memory, which is unmapped with the last view of it."""
+        """Release the memory; it is unmapped when the last view of it is deleted."""
         self.words.release()
         self._tables = []
         self._bytes = np.empty(0, np.uint8)
-        # A caller may still read a result; the mapping then ends with that view.
+        # If a caller still has a result, the mapping stays until that view is deleted.
         with suppress(BufferError):
             self._mapping.close()
 
 
 def head_bytes(size: int) -> int:
-    """Return the size of one member's head in bytes, in a group of `size`."""
+    """Return the size of one member's head in bytes, in a group of `size` members."""
     return -(-(_TABLES_AT + 32 * size) // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
@@ -224,9 +225,9 @@ def create(count: int, size: int, board: int) -> tuple[int, mmap.mmap]:
 
 
 def open_other(pid: int, descriptor: int, count: int, size: int, board: int) -> mmap.mmap:
-    """Return a mapping of the segment with a descriptor of another process.
+    """Return a mapping of the segment that process `pid` has open as file `descriptor`.
 
-    Raises  SegmentError unless it is a segment of that size
+    Raises  SegmentError unless that file is a segment of the expected size
     """
     if not (pid > 0 and 0 <= descriptor < 1 << 31 and 0 < board <= BOARD_BYTES):
         raise SegmentError(f"descriptor {descriptor} of process {pid} cannot be a segment")

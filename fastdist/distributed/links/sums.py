@@ -18,25 +18,27 @@ from .segment import BLOCK_BYTES, IN, OUT, RING_BLOCKS, SMALL_BYTES, Bytes
 
 # Note [Sums through shared memory]
 # Small arrays are sent with the meeting: each member reads all of them, and adds them. A large
-# array is divided into blocks, and each member adds one part of every block. It writes the other
-# parts to its ring, and the sum of its part to the board. Two counters tell the others how many
-# blocks it has written and added. It writes block k + 1 before it adds block k, so that members
-# rarely wait for each other, and the blocks stay in the processor's caches. When all parts are
-# complete, nothing can fail any more, and all members copy them: an array is replaced completely,
-# or has its earlier contents. Between machines, the leaders then replace the sum on their boards by
-# the sum over all machines.
+# array is divided into blocks, and each member sums one part of every block. A member writes its
+# data for the other members' parts to its ring, and its part of the sum to the board. Two
+# counters show the other members how many blocks it has written and how many it has summed. Each
+# member writes block k + 1 before it sums block k, so that members rarely wait for each other, and
+# the blocks stay in the processor's caches. With several machines, the leaders then replace the
+# sums on their boards by the sum over all machines. When the whole sum is complete, nothing can
+# fail any more, and all members copy it from the board. So the array of a caller is either replaced
+# completely or unchanged.
 
-# Larger arrays are summed in parts; the second limit applies to several machines.
+# Arrays up to these sizes are sent with the meeting; the second limit is for several machines.
 _MOST_SMALL_BYTES: Final = SMALL_BYTES
 _MOST_BETWEEN_BYTES: Final = 16 << 10
 
-# The size of the parts in which an array is added if that needs copies.
+# Two arrays are added in parts of this size. So if a dtype needs copies, they are small.
 _FILL_BYTES: Final = 1 << 20
 
 Array = NDArray[Any]
 # Writes a range of the sum to an array: fill(out, start, stop).
 Fill = Callable[[Array, int, int], None]
-# Called once when the sum is complete, to fill the caller's array; fill is valid until it returns.
+# Called with a Fill once the sum is complete, to fill the caller's array. The Fill is valid only
+# during this call.
 Place = Callable[[Fill], None]
 
 
@@ -50,11 +52,11 @@ class Sums:
         self._meeting = meeting
         # The number of blocks that have passed through the rings.
         self._num_blocks = 0
-        # The next free step of the ring of machines in this turn.
+        # The first step of the ring of machines that this turn has not used yet.
         self._step = 0
 
     def reduce(self, call: Call, flat: Array, op: str, place: Place, waiting: Waiting) -> None:
-        """Meet all members, and call place with the reduction of their arrays."""
+        """Meet all members, and call `place` with a Fill of the reduction of their arrays."""
         meeting = self._meeting
         most = _MOST_SMALL_BYTES if meeting.is_alone else _MOST_BETWEEN_BYTES
         if flat.nbytes <= most:
@@ -73,7 +75,7 @@ class Sums:
         for start in range(0, flat.size, board_size):
             part = flat[start : start + board_size]
             whole[start : start + board_size] = self._reduce_on_board(part, op, waiting, call)
-            # No member may write to the board before all have read it.
+            # No member may write to the board again before all members have read this part.
             meeting.machine.meet(waiting)
         place(_copying(whole))
 

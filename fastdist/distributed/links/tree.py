@@ -1,15 +1,16 @@
 """Meetings of many machines' leaders, in a logarithmic number of rounds."""
 
 # Note [Meetings of many machines]
-# Up to MOST_DIRECT leaders send each other their data in one round. More leaders exchange in pairs:
-# in round k, leader i and leader i + 2^k (where i has no bit k) exchange their knowledge about the
-# blocks of 2^k leaders to which they belong. Each sends log2(n) messages, not n - 1. If n is not a
-# power of two, the last leaders send their data to the first ones before that, and get the result
-# afterwards.
+# Up to MOST_DIRECT leaders send each other their data in one round. More leaders exchange in pairs.
+# In round k, leader i, whose bit k is 0, exchanges data with leader i + 2^k. Each of the two sends
+# the data of its block of 2^k leaders. So each leader sends log2(n) messages, not n - 1. If n is
+# not a power of two, the last leaders send their data to the first ones before round 0, and get
+# the result after the last round.
 # Both leaders of a pair add the same two blocks in the same order, the lower block first. So all
-# get bitwise equal results, which depend only on the number of machines.
-# A leader in a later round waits for a leader that may be waiting itself. It waits longer than that
-# leader, so that the leader whose partner is missing reports first, with the partner's name.
+# leaders get bitwise equal results, which depend only on the number of machines.
+# In a later round, a leader may wait for a partner that still waits for its own partner in an
+# earlier round. The time limit of a later round is longer. So the leader whose partner is really
+# missing fails first, and reports that partner's name.
 # Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations
 # in MPICH" (2005), recursive doubling.
 
@@ -30,7 +31,7 @@ from .records import Bytes
 MOST_DIRECT: Final = 3
 
 _COUNT: Final = struct.Struct("<I")
-# The length of a text in bytes, and the number of machines that have it.
+# The length of a text in bytes, and the number of machines whose calls it describes.
 _TEXT: Final = struct.Struct("<II")
 # The index of a machine, and the size of its data in bytes.
 _DATA: Final = struct.Struct("<IQ")
@@ -40,9 +41,9 @@ Merge = Callable[[Bytes, Bytes], Bytes]
 
 
 def rounds_of(number: int, count: int) -> list[tuple[str, int, int]]:
-    """Return the actions of a leader in a meeting of `count`, as (action, other leader, step).
+    """Return a leader's actions in a meeting of `count` leaders, as (action, other leader, step).
 
-    The actions are "send", "receive" and "exchange"; a step has the same number at both ends.
+    The actions are "send", "receive" and "exchange". Both leaders of a pair use the same step.
     """
     power = 1 << (count.bit_length() - 1)
     extra, steps = count - power, power.bit_length() - 1
@@ -60,8 +61,8 @@ def rounds_of(number: int, count: int) -> list[tuple[str, int, int]]:
 class Known:
     """The texts and data of the machines that a leader knows about.
 
-    With `merge` a block has one combined data; otherwise each machine has separate data. If texts
-    describe different calls, there is no data.
+    With `merge`, the data of the machines in a block is combined into one array. Otherwise the data
+    of each machine is stored separately. If the texts describe different calls, no data is stored.
     """
 
     def __init__(self, number: int, text: bytes, data: Bytes, merge: Merge | None) -> None:
@@ -88,7 +89,7 @@ class Known:
         self._put(texts, data)
 
     def replace(self, body: Sequence[Buffer], count: int) -> None:
-        """Replace this leader's knowledge by another leader's."""
+        """Replace the texts and data of this leader by those in another leader's message."""
         self.texts, self.data = _decode(body, count)
 
     def in_order(self, count: int) -> list[bytes]:

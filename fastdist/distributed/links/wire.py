@@ -9,27 +9,28 @@ from fastdist.core.errors import MessageError
 from fastdist.distributed.pipe.frames import Buffer
 
 # Kinds of messages.
-MEET: Final = 1  # a machine takes part in a collective: its calls, and small contributions
+MEET: Final = 1  # from leader to leader: the calls, and small contributions, of machines
 DATA: Final = 2  # a piece of an array for a member of a collective
-FAILED: Final = 3  # the sender has failed: `step` is the kind, the body the text
-BYE: Final = 4  # the sender has left the group, or with a `step` all groups; no message follows
-BYE_SEEN: Final = 5  # the answer: all earlier messages have been read
+FAILED: Final = 3  # the group has failed: `step` is the kind of failure, the body describes it
+BYE: Final = 4  # the sender has left the group, or all groups if `step` is 1; no message follows
+BYE_SEEN: Final = 5  # the answer to BYE: all messages before the BYE have been read
 SEND: Final = 6  # a complete small message of send()
-ANNOUNCE: Final = 7  # the announcement of a large message of send(), which waits for CLEAR
+ANNOUNCE: Final = 7  # a large message of send() is ready; the sender waits for CLEAR
 CLEAR: Final = 8  # the receiver has memory for an announced message
-REFUSE: Final = 9  # the receiver expected another message: the body is the text
-WITHDRAW: Final = 10  # the sender has stopped waiting
+REFUSE: Final = 9  # the receiver did not expect the announced message: the text of the error
+WITHDRAW: Final = 10  # the sender of ANNOUNCE no longer waits for CLEAR
 PART: Final = 11  # a piece of an announced message
-BULK: Final = 12  # a leader listens for the previous one: token, key, port; then its host
-WHERE: Final = 13  # the sender waits for the receiver, and requests its main thread's stack
-STACK: Final = 14  # the answer: the stack of its main thread, as text
+BULK: Final = 12  # the previous leader may connect to the sender: token, port and key; host
+WHERE: Final = 13  # the sender waits for the receiver: a request for STACK
+STACK: Final = 14  # the answer to WHERE: the stack of the main thread, as text
 KINDS: Final = range(MEET, STACK + 1)
 
-# The size of pieces of arrays; smaller ones overlap better, larger ones need fewer calls.
+# The size of pieces of arrays. The steps of a transfer overlap better if pieces are smaller; larger
+# pieces need fewer calls.
 PIECE_BYTES: Final = 1 << 20
 
-# Magic, kind, group, sender, step, padding, the mark that frames follow (a value that
-# pipe/frames.py does not take for a single frame), turn, offset, total, tag.
+# Magic, kind, group, 0, sender, step, padding, a mark, turn, offset, total, tag. The mark is a
+# value by which pipe/frames.py recognises that further frames follow this one.
 _HEAD: Final = struct.Struct("<4sB3xQQII4x8sQQQq")
 _MAGIC: Final = b"fdL1"
 _FRAMES_FOLLOW: Final = b"\xff" * 8
@@ -43,7 +44,7 @@ class Head(NamedTuple):
     group: int
     # The group rank of the sender.
     sender: int
-    # The number of the collective, or of the message from send() to this member.
+    # The number of the collective; for send(), the number of the message to this receiver.
     turn: int
     step: int = 0
     # The offset of the body in an array of `total` bytes.
@@ -69,9 +70,9 @@ class Head(NamedTuple):
 
 
 def decode(frame: Buffer, body_bytes: int) -> Head:
-    """Return the head in a frame of a message whose body has body_bytes bytes.
+    """Return the head in a frame of a message whose body has `body_bytes` bytes.
 
-    Raises  MessageError if no member of this version would send it
+    Raises  MessageError if no member of this version would send such a head
     """
     if len(frame) != _HEAD.size:
         raise MessageError(f"a head of {len(frame)} bytes; expected {_HEAD.size}")

@@ -1,14 +1,15 @@
 """Metrics of a running worker: its calls, collectives, passes, memory and waits.
 
-reading.py     get_metrics(): one reading of this process
-exposition.py  the reading in Prometheus's format (package prometheus_client)
+reading.py     get_metrics(): one reading, that is, the present metrics of this process
+exposition.py  a reading in Prometheus's format (package prometheus_client)
 http_server.py a small HTTP server for monitoring systems: /metrics and /healthz
-answers.py     a socket file on which the launcher reads metrics for `fastdist top`
-listener.py    the listening socket, and the thread of both servers
-beginning.py   starts both servers with RPC or a process group if a variable requests it
+answers.py     the server of a socket file on which `fastdist top` reads metrics
+listener.py    the base class of both servers: a listening socket, and the thread that accepts
+beginning.py   starts the servers that environment variables request, at the start of RPC or of a
+               process group
 
-Nothing here runs on a thread of the program: each server has a thread that sleeps until a request
-arrives. A reading holds locks only while it copies counts. It contains no secrets: no values of
+The servers do not use the program's threads: each has a thread that sleeps until a request arrives.
+get_metrics() holds locks only while it copies counts. A reading contains no secrets: no values of
 calls or tensors, no addresses, no environment variables.
 """
 

@@ -47,6 +47,6 @@ class Answers(Listener):
 
 
 def _send_reading(connection: socket.socket) -> None:
-    with connection, suppress(OSError):  # the launcher does not wait any longer
+    with connection, suppress(OSError):  # the launcher may have closed the connection
         connection.settimeout(_SEND_S)
         connection.sendall(json.dumps(get_metrics()).encode())

@@ -17,7 +17,7 @@ MONITOR: Final = "FASTDIST_MONITOR_DIR"
 
 _logger = logging.getLogger(__name__)
 _lock = threading.Lock()
-# The process that has started the servers: a forked child does not have their threads.
+# The pid of the process that has started the servers; a forked child does not have their threads.
 _begun_by = 0
 
 
@@ -61,10 +61,10 @@ def begin() -> None:
 
 
 def metrics_port() -> int | None:
-    """Return this worker's port: the variable's number plus LOCAL_RANK; None if it is not set.
+    """Return this worker's port, FASTDIST_METRICS_PORT plus LOCAL_RANK; None if no port is set.
 
     Raises:
-        ValueError: The variable does not contain a port, or the sum is not a valid port.
+        ValueError: FASTDIST_METRICS_PORT is not a port, or the sum is not a valid port.
     """
     text = os.environ.get(PORT)
     if not text:

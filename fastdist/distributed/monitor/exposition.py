@@ -66,7 +66,7 @@ class Exposition:
         if not rpc:
             return
         for name, value in rpc["metrics"].items():
-            # torch's names of metrics, such as agent.client_active_calls.
+            # PyTorch's metrics have names such as agent.client_active_calls.
             plain = name.removeprefix("agent.").replace(".", "_")
             yield _gauge(f"rpc_{plain}", f"{name} of get_metrics()", rank, float(value))
         if "peers" not in rpc:

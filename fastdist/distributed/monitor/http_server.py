@@ -43,7 +43,7 @@ class HttpServer(Listener):
     Raises:
         OSError: The address or the port is not available.
 
-    Threads: any. The server's threads are daemons, so it ends with the process.
+    Threads: any. The server's threads are daemons, so the server ends with the process.
     """
 
     def __init__(self, host: str, port: int, answer: Callable[[str], Answer]) -> None:
@@ -84,12 +84,12 @@ class HttpServer(Listener):
             return Answer(405, b"only GET and HEAD\n"), True
         try:
             return self._answer(path), method == "GET"
-        except Exception as error:  # one request must not end the thread without a response
+        except Exception as error:  # the client gets a response even if `answer` fails
             return Answer(500, f"{type(error).__name__}\n".encode()), method == "GET"
 
 
 def _read_request(connection: socket.socket) -> bytes:
-    """Return the head of a request; empty if the request exceeds the limits."""
+    """Return the head of a request; empty bytes if it exceeds the limits or is incomplete."""
     until, data = time.monotonic() + REQUEST_S, b""
     while b"\r\n\r\n" not in data and b"\n\n" not in data:
         left_s = until - time.monotonic()

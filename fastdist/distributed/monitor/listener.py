@@ -14,9 +14,9 @@ class Listener:
     """Accepts connections on a daemon thread, which sleeps until a client connects.
 
     Args:
-        listening: The bound socket; it is closed together with this object.
-        serve: Called with each connection, on that thread. It must close the connection, and must
-            not raise.
+        listening: The bound socket; `close` closes the socket.
+        serve: Called with each connection, on the daemon thread. It must close the connection, and
+            must not raise.
         name: The name of the thread.
 
     Threads: any.
@@ -47,7 +47,7 @@ class Listener:
             try:
                 connection, _ = self._socket.accept()
             except OSError:
-                # No descriptor is left, or a connection was reset before it was accepted.
+                # No file descriptor is free, or a connection was reset before it was accepted.
                 self._is_closed.wait(_PAUSE_S)
                 continue
             self._serve(connection)

@@ -1,4 +1,4 @@
-"""A reading of this process: counts of its work until now, and its present waits."""
+"""The metrics of this process: counts of its work so far, and what it waits for now."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _began: Final = time.monotonic()
 
 
 def get_metrics() -> dict[str, Any]:
-    """Return counts of this worker's work until now, and its waits, as JSON values.
+    """Return counts of this worker's work so far, and what it waits for now, as JSON values.
 
     Returns:
         A dictionary: `pid`, `rank`, `restarts`, `up_s` (seconds since this module was imported),
         `rss_bytes`, `threads`, `files` (open descriptors). `rpc` has the worker's name, everything
         in `rpc.get_metrics()`, bytes, calls and errors by peer, and the peers for which this worker
-        waits. `passes` has the backward passes that run here, and the contexts. `groups` has for
-        each group its name, members, number of collectives, the bytes of their tensors, and the
-        collective under way. Parts that the process does not have are empty.
+        waits. `passes` has the number of backward passes that run here, and the number of contexts.
+        `groups` has for each group its name, its members, the number of its collectives, the bytes
+        of their tensors, and the collective under way. A part is empty if the process does not use
+        RPC, passes or groups.
 
     Threads: any; takes about 0.2 ms.
 
@@ -68,7 +69,7 @@ def _world() -> Any:
 def _restarts() -> int:
     try:
         return restart_count()
-    except ValueError:  # a launcher's variable is not a number, which init_rpc reports
+    except ValueError:  # the launcher's variable is not a number; init_rpc reports that
         return 0
 
 
@@ -79,7 +80,7 @@ def _process() -> dict[str, int]:
         with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
             threads = int(file.read().rpartition(")")[2].split()[17])
         files = len(os.listdir("/proc/self/fd"))
-    except (OSError, IndexError, ValueError):  # not Linux, or no descriptor is left
+    except (OSError, IndexError, ValueError):  # not Linux, or no file descriptor is free
         return {"rss_bytes": 0, "threads": 0, "files": 0}
     return {"rss_bytes": rss_bytes, "threads": threads, "files": files}
 
@@ -89,7 +90,7 @@ def _rpc() -> dict[str, Any]:
         return {}
     agent: Any = agents.get_current_agent()
     counts = getattr(agent, "counts", None)
-    if counts is None:  # an agent of a program's own class
+    if counts is None:  # an agent of a class that the program has defined
         return {"name": agent.get_worker_info().name, "metrics": rpc_metrics()}
     served, network = counts.served_data(), counts.network_data()
     by_calls = sorted(network, key=lambda peer: network[peer].num_calls, reverse=True)

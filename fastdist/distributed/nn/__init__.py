@@ -2,7 +2,7 @@
 
 api/remote_module.py  RemoteModule, whose forward runs on the worker that owns its parameters
 functional.py         the public collectives, which return their results
-collective.py         the op behind all of them; the derivatives are collectives too
+collective.py         the op that implements all collectives; its derivatives are collectives too
 """
 
 from __future__ import annotations
@@ -31,5 +31,6 @@ _COLLECTIVES: Final = (
 )  # fmt: skip
 __all__ = ["RemoteModule", *_COLLECTIVES]  # noqa: PLE0604
 
-# The collectives load process groups, which a worker that only uses RPC does not need.
+# `functional` imports the package of process groups, which a worker that only uses RPC does not
+# need.
 load_later(__name__, {"functional": "", **dict.fromkeys(_COLLECTIVES, "functional")})

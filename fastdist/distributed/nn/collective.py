@@ -4,16 +4,19 @@ Note [Collectives as linear functions]
 View the inputs of all members as one vector, and their results as another. Each collective in this
 file is a linear function from the first vector to the second. Therefore:
 
-- the tangents of the results come from the same collective of the tangents, on all members;
-- the gradients of the inputs come from the adjoint collective of the gradients, on all members; a
-  sum is its own adjoint, reduce_scatter is the adjoint of all_gather, and so on (`adjoint`);
-- a batch is the same collective of larger arrays: one call, whatever the size of the batch.
+- the same collective, called with the inputs' tangents on all members, returns the results'
+  tangents;
+- the adjoint collective, called with the results' gradients on all members, returns the inputs'
+  gradients; a sum is its own adjoint, reduce_scatter is the adjoint of all_gather, and so on
+  (`adjoint`);
+- for a batch of vmap, the same collective is called once, with larger arrays.
 
 So one op, `collective`, provides reverse and forward mode, double backward, forward over reverse
 and vmap. All members must make the same calls in the same order, in backward passes as well.
-Members that recorded the same graph meet this condition, because each engine runs the later calls
-of forward first. If the result of one member needs no gradient, while that of another member does,
-their calls in backward differ, and the group reports a mismatch or a timeout.
+Members that recorded the same graph meet this condition, because the backward pass of each member
+runs the calls in the reverse order of the forward pass. If one member's result needs no gradient,
+and another member's result needs one, their backward passes make different calls, and the group
+reports a mismatch or a timeout.
 """
 
 from __future__ import annotations
@@ -29,17 +32,18 @@ from .. import distributed_c10d as c10d
 
 
 class Collective:
-    """A linear collective of one group, with its arguments but without the input.
+    """A linear collective of one group, with all of its arguments except the input.
 
-    `parts_in` and `parts_out` say whether the first axis of the input, or of the result, is indexed
-    by members. A batch axis follows that axis.
+    `parts_in` says whether the first axis of the input is divided among the members; `parts_out`
+    says the same of the result. A batch axis comes after such an axis.
     """
 
     parts_in: ClassVar[bool] = False
     parts_out: ClassVar[bool] = False
 
     def __init__(self, group: Any) -> None:
-        # The default group at construction, whichever thread runs the backward pass.
+        # The default group is looked up here, so that it does not depend on the thread that runs
+        # the backward pass.
         self.group: Any = c10d._get_default_group() if group is None else group
         self.size: int = c10d.get_world_size(self.group)
         self.rank: int = c10d.get_rank(self.group)
@@ -54,16 +58,16 @@ class Collective:
         return self
 
     def run(self, x: Tensor, out: Tensor) -> None:
-        """Call the group with x, and write the result into out; neither has derivatives."""
+        """Run the collective with input `x`, and write the result to `out`; record nothing."""
         raise NotImplementedError
 
     def fill(self, device: Any, x: Any, out: Any) -> None:
-        """Call run with raw arrays of a device."""
+        """Call `run` with raw arrays of a device, as tensors."""
         self.run(from_array(x, device), from_array(out, device))
 
 
 class Reduced(Collective):
-    """The sum, the mean or the weighted sum (PREMUL_SUM) over all members, on all of them."""
+    """A reduction of all members' inputs by `op`, such as the sum; all members get the result."""
 
     def __init__(self, group: Any, op: Any) -> None:
         super().__init__(group)
@@ -76,7 +80,7 @@ class Reduced(Collective):
 
 
 class Rooted(Collective):
-    """A collective to or from one member, given by its group rank."""
+    """A collective to or from one member, whose group rank is `root`."""
 
     def __init__(self, group: Any, root: int) -> None:
         super().__init__(group)
@@ -87,11 +91,11 @@ class Broadcast(Rooted):
     """The input of member `root`, on all members."""
 
     def adjoint(self) -> Collective:
-        """Return the sum on member root."""
+        """Return the collective that sums all inputs on member `root`."""
         return ReducedAt(self.group, self.root)
 
     def run(self, x: Tensor, out: Tensor) -> None:
-        """Send x, or receive into out."""
+        """Send `x` if this member is the root, otherwise receive into `out`."""
         if self.rank == self.root:
             out.copy_(x)
         c10d.broadcast(out, group=self.group, group_src=self.root)
@@ -101,7 +105,7 @@ class ReducedAt(Rooted):
     """The sum over all members on member `root`, and zeros on the others."""
 
     def adjoint(self) -> Collective:
-        """Return the broadcast from root."""
+        """Return the broadcast from member `root`."""
         return Broadcast(self.group, self.root)
 
     def run(self, x: Tensor, out: Tensor) -> None:
@@ -118,7 +122,7 @@ class AllGather(Collective):
     parts_out = True
 
     def adjoint(self) -> Collective:
-        """Return the sum of each part, on the member of that part."""
+        """Return the collective that sums part i of all inputs, and gives the sum to member i."""
         return ReduceScatter(self.group)
 
     def run(self, x: Tensor, out: Tensor) -> None:
@@ -127,14 +131,14 @@ class AllGather(Collective):
 
 
 class ReduceScatter(Collective):
-    """The sum over all members of this member's part; the first axis of inputs is indexed by
-    members.
+    """The sum of part i of all members' inputs, on member i; the first axis of an input has one
+    part per member.
     """
 
     parts_in = True
 
     def adjoint(self) -> Collective:
-        """Return all_gather."""
+        """Return the collective that gathers all inputs on all members."""
         return AllGather(self.group)
 
     def run(self, x: Tensor, out: Tensor) -> None:
@@ -150,11 +154,11 @@ class Gather(Rooted):
     parts_out = True
 
     def adjoint(self) -> Collective:
-        """Return the scatter from member root."""
+        """Return the scatter from member `root`."""
         return Scatter(self.group, self.root)
 
     def run(self, x: Tensor, out: Tensor) -> None:
-        """Send x, or receive the inputs of all members."""
+        """Send `x`; the root receives the inputs of all members."""
         parts = list(out.unbind(0)) if self.rank == self.root else None
         c10d.gather(x.contiguous(), parts, group=self.group, group_dst=self.root)
         if parts is None:
@@ -162,16 +166,16 @@ class Gather(Rooted):
 
 
 class Scatter(Rooted):
-    """This member's part of the input of `root`, whose first axis is indexed by members."""
+    """Part i of the input of member `root`, on member i; the first axis has one part per member."""
 
     parts_in = True
 
     def adjoint(self) -> Collective:
-        """Return the gather on member root."""
+        """Return the gather on member `root`."""
         return Gather(self.group, self.root)
 
     def run(self, x: Tensor, out: Tensor) -> None:
-        """Send the parts of x, or receive one."""
+        """Receive this member's part; the root sends the parts of `x`."""
         parts = list(x.contiguous().unbind(0)) if self.rank == self.root else None
         c10d.scatter(out, parts, group=self.group, group_src=self.root)
 
@@ -179,7 +183,7 @@ class Scatter(Rooted):
 class Exchange(Collective):
     """An all_to_all of rows.
 
-    `sent` and `received` count the rows of the first axis that go to, and come from, each member.
+    This member sends `sent[i]` rows to member i, and receives `received[i]` rows from member i.
     """
 
     parts_in = True
@@ -204,9 +208,9 @@ class Exchange(Collective):
 
 
 class Sent(Collective):
-    """The input is sent to one member; the result is empty.
+    """A collective that sends its input to one member, and has an empty result.
 
-    A batch of inputs gives a result of shape (0, batch).
+    A batch of n inputs has a result of shape (0, n).
     """
 
     parts_out = True
@@ -216,7 +220,7 @@ class Sent(Collective):
         self.shape, self.to, self.tag = shape, to, tag
 
     def result_shape(self, shape: Shape) -> Shape:
-        """Return an empty shape, followed by the batch axes."""
+        """Return the shape of an empty tensor: 0, then the batch axes."""
         return (0, *shape[: len(shape) - len(self.shape)])
 
     def adjoint(self) -> Collective:
@@ -229,7 +233,7 @@ class Sent(Collective):
 
 
 class Received(Collective):
-    """The tensor that one member sends, the adjoint of Sent. The input is empty."""
+    """The adjoint of Sent: the result is the tensor that one member sends; the input is empty."""
 
     parts_in = True
 
@@ -252,7 +256,7 @@ class Received(Collective):
 
 @structured("shape.copying.fill_by", linear=True, homes="nowhere", takes_complex=True)
 def collective(input: Tensor, how: Collective) -> Tensor:
-    """Return this member's result of a collective to which its input is `input`."""
+    """Return this member's result of the collective `how`, called with `input`."""
 
 
 @collective.plan
@@ -275,6 +279,6 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 def carried(input: Tensor, how: Collective) -> Tensor:
-    """Return this member's result of a collective, as a differentiable function of the input."""
+    """Return this member's result of the collective `how`, differentiable by the input."""
     found: Tensor = collective(input, how)
     return found

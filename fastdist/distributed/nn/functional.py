@@ -1,8 +1,8 @@
 """Collectives that return their results, with forward and reverse derivatives and vmap.
 
-Each is a function of the inputs of all members. All members must make the same calls in the same
-order, and all must run their backward passes: see Note [Collectives as linear functions] in
-collective.py.
+The result of a collective depends on the inputs of all members. All members must make the same
+calls in the same order, and all must run their backward passes. See
+Note [Collectives as linear functions] in collective.py.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ ReduceOp = c10d.ReduceOp
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """Return the reduction of the tensors of all members, on all of them.
+    """Return, on all members, the reduction of all members' tensors.
 
-    SUM, AVG and PREMUL_SUM are linear. The derivatives of PRODUCT, MIN and MAX are those of `prod`,
-    `amin` and `amax` over all tensors, so equal extreme values share the gradient. The other
+    SUM, AVG and PREMUL_SUM are linear. PRODUCT, MIN and MAX have the derivatives of `prod`, `amin`
+    and `amax` of the stacked tensors, so equal minima or maxima share the gradient. The other
     reductions apply to integers, and have no derivatives.
 
     Args:
@@ -70,11 +70,11 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
         return gathered.amin(0)
     if kind == ReduceOp.PRODUCT:
         return gathered.prod(0)
-    return carried(tensor, Reduced(group, op))  # raises an error for the op
+    return carried(tensor, Reduced(group, op))  # raises: the op is unknown, or not for floats
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """Return the reduction of the tensors of all members on member dst, and zeros on the others.
+    """Return the reduction of all members' tensors on member `dst`, and zeros on other members.
 
     Args:
         tensor: The input, with the same shape and dtype on all members.
@@ -83,7 +83,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
         group: The group; the default group if None.
 
     Raises:
-        NotImplementedError: The op is not one of these; use all_reduce().
+        NotImplementedError: `op` is a different reduction; use all_reduce().
     """
     kind, root = getattr(op, "op", op), _member(group, dst)
     if kind == ReduceOp.PREMUL_SUM:
@@ -98,10 +98,10 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
-    """Return the tensor of member src on all members.
+    """Return, on all members, the tensor of member `src`.
 
     Args:
-        tensor: On src the tensor to send; on the others any tensor with its shape and dtype.
+        tensor: On `src`, the tensor to send; on other members, any tensor of that shape and dtype.
         src: A global rank.
         group: The group; the default group if None.
     """
@@ -109,7 +109,7 @@ def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
-    """Return the tensors of all members on all of them.
+    """Return, on all members, the tensors of all members.
 
     Args:
         tensor: The input, with the same shape and dtype on all members.
@@ -119,7 +119,7 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
-    """Return the tensors of all members on member dst, and equally many zero tensors on the others.
+    """Return all members' tensors on member `dst`, and as many tensors of zeros on other members.
 
     Args:
         tensor: The input, with the same shape and dtype on all members.
@@ -131,10 +131,10 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
-    """Return this member's tensor of the list on member src.
+    """Return, on member i, tensor i of the list of member `src`.
 
     Args:
-        tensors: One tensor per member, all of one shape; on other members than src any such list.
+        tensors: One tensor per member, all of one shape. Only the values on `src` are used.
         src: A global rank.
         group: The group; the default group if None.
     """
@@ -144,7 +144,7 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
-    """Return the reduction of the entries for this member's rank in the lists of all members.
+    """Return, on member i, the reduction of tensor i in the lists of all members.
 
     Args:
         output: Receives a copy of the result.
@@ -156,7 +156,7 @@ def reduce_scatter(
 
 
 def reduced_part(parts: Tensor, op: Any, group: Any) -> Tensor:
-    """Return the reduction of this member's part; the first axis of parts is indexed by members."""
+    """Return, on member i, the reduction of `parts[i]` of all members."""
     kind = getattr(op, "op", op)
     if kind == ReduceOp.PREMUL_SUM:
         parts = parts * op.factor
@@ -172,9 +172,9 @@ def all_to_all(
     """Return the tensors that the members send to this one.
 
     Args:
-        output_tensor_list: One tensor per member, with the shape that the member sends; each
-            receives a copy of the result.
-        input_tensor_list: The tensors to send, one per member.
+        output_tensor_list: For each sender, a tensor with the shape of the tensor that the sender
+            sends; it gets a copy of the received values.
+        input_tensor_list: The tensors to send, one to each member.
         group: The group; the default group if None.
     """
     sent = [tensor.numel() for tensor in input_tensor_list]
@@ -197,11 +197,11 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None = None,
     group: Any = None,
 ) -> Tensor:
-    """Return the rows that the members send to this one, ordered by rank.
+    """Return the rows that all members send to this one, ordered by the rank of the sender.
 
     Args:
         output: Receives a copy of the result.
-        input: Rows along the first axis.
+        input: The rows to send, along the first axis, ordered by the rank of the receiver.
         output_split_sizes: The number of rows from each member; equal parts if None.
         input_split_sizes: The number of rows to each member; equal parts if None.
         group: The group; the default group if None.
@@ -217,9 +217,9 @@ def all_to_all_single(
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
     """Send a tensor to member dst; return an empty tensor for the backward pass.
 
-    The gradient comes back from dst when a backward pass reaches the returned tensor, so add its
-    sum, which is 0, to the loss. The order of calls must match: dst must call `recv` at the
-    corresponding place of its program.
+    The gradient comes back from `dst` when a backward pass reaches the returned tensor. So add the
+    sum of the returned tensor, which is 0, to the loss. The order of calls must match: `dst` must
+    call `recv` at the corresponding place in its program.
 
     Args:
         tensor: The tensor to send.
@@ -235,8 +235,9 @@ def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
     """Return the tensor that member src sends by `send`.
 
     Args:
-        tensor: A tensor with the shape and dtype of the sent one; its values are not read. Give it
-            `requires_grad` or a tangent if the sent tensor has it, so that the result has it too.
+        tensor: A tensor with the shape and dtype of the sent tensor; its values are not read. It
+            must require a gradient if the sent tensor does, and have a tangent if the sent tensor
+            has one. Then the same is true of the result.
         src: A global rank.
         group: The group; the default group if None.
         tag: The tag of the sender's call.
@@ -266,7 +267,7 @@ def _stacked(tensors: Sequence[Tensor], group: Any) -> Any:
 def split_sizes(
     what: str, shape: Sequence[int], sizes: Sequence[int] | None, group: Any
 ) -> list[int]:
-    """Return the number of rows of a tensor for each member.
+    """Return the number of rows that a tensor has for each member: `sizes`, or equal parts.
 
     Raises:
         ShapeError: The rows cannot be divided evenly, or their number differs from the sizes' sum.
@@ -288,7 +289,7 @@ def split_sizes(
 
 
 def _placed(output: Tensor, found: Tensor) -> Tensor:
-    """Return found, and copy its values into output, except for a batch of vmap."""
+    """Return `found`; copy its values to `output`, unless it is a batch or has another shape."""
     if not isinstance(found, Batched) and output.shape == found.shape:
         output.detach().copy_(found.detach())
     return found

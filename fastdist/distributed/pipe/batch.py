@@ -1,8 +1,8 @@
 """Joins small messages into one frame, because a send costs more than packing a small message."""
 
 # A send releases the interpreter lock, wakes the transport's thread, and then competes for the lock
-# with threads that compute. That takes 10 to 50 us, several times the packing of the message. So
-# senders join several messages for one connection. A lone message is never held back for that.
+# with threads that compute. That takes 10 to 50 us, several times as long as packing the message.
+# So senders join messages that wait for one connection. A single message never waits for others.
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist.core.errors import MessageError
 
 from .frames import Buffer
 
-# The first byte of a batch; a message has its version there.
+# The first byte of a batch. The first byte of a single message is the version of its format.
 BATCH: Final = 0xB1
 MAX_MESSAGES: Final = 64
 MAX_BYTES: Final = 64 << 10
@@ -30,7 +30,9 @@ def can_join(frames: Sequence[Buffer]) -> bool:
 
 
 def join(messages: Sequence[Sequence[Buffer]]) -> Sequence[Buffer]:
-    """Return one message that contains all messages; each must satisfy can_join."""
+    """Return one message that contains all `messages`. If there are several, `can_join` must be
+    true of each.
+    """
     if len(messages) == 1:
         return messages[0]
     pieces: list[Buffer] = [_HEAD.pack(BATCH, len(messages))]
@@ -41,7 +43,7 @@ def join(messages: Sequence[Sequence[Buffer]]) -> Sequence[Buffer]:
 
 
 def take_batch(waiting: Sequence[Sequence[Buffer]]) -> int:
-    """Return how many of the first waiting messages fit in one batch, at least one."""
+    """Return how many messages from the start of `waiting` fit in one batch; at least 1."""
     size = count = 0
     for frames in waiting:
         if count == MAX_MESSAGES or not can_join(frames):
@@ -54,14 +56,14 @@ def take_batch(waiting: Sequence[Sequence[Buffer]]) -> int:
 
 
 def is_batch(frames: Sequence[Buffer]) -> bool:
-    """Return whether frames that arrived are a batch, or claim to be."""
+    """Return whether received frames begin like a batch; `split` checks the rest."""
     return frames[0][:1] == _FIRST_BYTE
 
 
 def split(frames: list[Buffer]) -> Iterator[list[Buffer]]:
-    """Yield the messages in frames that arrived; one message if they are not a batch.
+    """Yield the messages in received frames; if the frames are not a batch, they are one message.
 
-    Raises  MessageError for a batch whose lengths do not fit its size
+    Raises  MessageError for a batch whose number or lengths of messages do not match its size
     """
     first = frames[0]
     if not first or first[0] != BATCH:

@@ -11,16 +11,16 @@ from .lane import Lane
 from .registry import NoTransport, Registration, Transport, names_of, transports
 from .transports.zeromq import ZmqListener
 
-# Each of these files registers its transport.
+# The import of each of these files registers its transport.
 from .transports import absent, inproc, ipc, shm, tcp  # isort: skip
 
 _REGISTERED = (absent, inproc, ipc, shm, tcp)
 
 
 class Context:
-    """This worker's listeners, and the transports to its peers.
+    """This worker's transports, with which it creates listeners, and lanes to its peers.
 
-    Raises  RpcError for unknown names; BackendNotViableError if no entry of a list is available
+    Raises  RpcError for unknown names; BackendNotViableError if no named transport is available
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Context:
         self._security = NoSecurity() if security is None else security
         self.transports = self._allowed(transports.choose(transport_names))
         self._host = host
-        # The lifetime of a connection whose far end acknowledges nothing.
+        # How long a connection lasts while its peer acknowledges nothing.
         self._unreachable_ms = unreachable_ms
 
     def _allowed(self, viable: list[Registration[Transport]]) -> list[Registration[Transport]]:
@@ -52,15 +52,15 @@ class Context:
         return allowed
 
     def listen(self, name: str) -> ZmqListener:
-        """Return a listener that every transport of this context can reach, and this process as
-        well.
+        """Return a listener that peers can reach through every transport of this context, and that
+        this process itself can reach.
         """
         listener = ZmqListener(name, self._unreachable_ms)
         try:
             for registration in self.transports:
                 registration.member.bind(listener, self._host, self._security)
             if "inproc" not in listener.addresses:
-                # Calls to this process itself stay inside it, whatever transports a user chose.
+                # Calls of this process to itself use inproc, even if the user did not choose it.
                 inproc.InprocTransport().bind(listener, self._host, self._security)
         except BaseException:
             listener.close()
@@ -83,7 +83,7 @@ class Context:
     ) -> str:
         """Return the transport with the highest priority that reaches a peer with these addresses.
 
-        Raises  BackendNotViableError if no transport reaches it
+        Raises  BackendNotViableError if no transport reaches the peer
         """
         if same_process and "inproc" in addresses:
             return "inproc"
@@ -102,8 +102,8 @@ class Context:
     def connect(
         self, transport: str, address: str, closed: Doorbell, peer: str, *, watched: bool = False
     ) -> Lane:
-        """Return a new lane, which ends when `closed` rings; if watched, it reports connection
-        breaks.
+        """Return a new lane, which ends when `closed` rings. With `watched`, the lane reports when
+        its connection breaks.
         """
         for registration in transports.by_priority():
             if registration.name == transport:

@@ -17,7 +17,7 @@ class Credit:
     def __init__(self, max_bytes: int, max_calls: int) -> None:
         self._max_bytes = max_bytes
         self._max_calls = max_calls
-        # Guards the fields below. The condition uses the same lock, for threads that wait.
+        # Guards the fields below. Threads that wait for credit use a condition of this lock.
         self._lock = threading.RLock()
         self._returned = threading.Condition(self._lock)
         self._bytes = 0
@@ -25,9 +25,9 @@ class Credit:
         self._waiting = 0
 
     def take(self, size_bytes: int, deadline: float | None = None) -> bool:
-        """Count a call; wait while the limit is exceeded, and return False at the deadline.
+        """Wait until a call is within the limits, and count it; return False at the deadline.
 
-        Note    a call larger than the limit waits until it is the only one
+        Note    a call that is larger than `max_bytes` waits until no other call is under way
         """
         with self._lock:
             if self._has_room(size_bytes):
@@ -54,7 +54,7 @@ class Credit:
             return came
 
     def give_back(self, size_bytes: int) -> None:
-        """Count the end of a call."""
+        """Subtract a call that has ended, and wake the threads in `take`."""
         with self._lock:
             self._bytes -= size_bytes
             self._calls -= 1
@@ -62,7 +62,7 @@ class Credit:
                 self._returned.notify_all()
 
     def under_way(self) -> tuple[int, int]:
-        """Return the bytes and the calls under way."""
+        """Return the number of bytes and the number of calls under way."""
         with self._lock:
             return self._bytes, self._calls
 

@@ -1,4 +1,4 @@
-"""Frames: the pieces of bytes of a message, with the few fields that the pipe reads."""
+"""Frames: the contiguous pieces of a message's bytes, and the few fields that the pipe reads."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# The first frame of a message shows whether others follow. It contains the numbers of tensors and
-# of buffers, and the number of frames of the first buffer. See message/layout.py.
+# The first frame of a message shows whether other frames follow. At COUNTS it contains the number
+# of tensors and the number of buffers; at FIRST_PIECES, the number of frames of the first buffer.
+# See message/layout.py.
 COUNTS: Final = slice(36, 44)
 FIRST_PIECES: Final = slice(72, 76)
 _NO_COUNTS, _ONE_EACH = bytes(8), struct.pack("<II", 1, 1)

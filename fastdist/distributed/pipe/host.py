@@ -1,4 +1,4 @@
-"""Properties of the machine and the process that tell two workers whether they share a machine."""
+"""Ids of machines, namespaces and processes, by which workers find out what they share."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ import os
 
 @functools.cache
 def boot_id() -> str:
-    """Return an id that only the processes of this machine have, until its next boot.
+    """Return an id of this machine, which changes at each boot; no other machine has the same id.
 
-    Note    containers of one machine have the same id; looking for files shows whether they share
-            files
+    Note    the containers of one machine have the same id, whether or not they share files
     """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except OSError:
-        import uuid  # a module of 0.1 MB, which Linux does not need
+        import uuid  # not at the top: the module takes 0.1 MB, and Linux does not need it
 
         return f"node-{uuid.getnode():x}"
 
 
 @functools.cache
 def pid_namespace() -> str:
-    """Return the pid namespace, in which this process's id is valid."""
+    """Return the name of the pid namespace in which this process's id is valid."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -33,7 +32,7 @@ def pid_namespace() -> str:
 
 @functools.cache
 def network_namespace() -> str:
-    """Return the network namespace: this process's interfaces and addresses."""
+    """Return the name of the network namespace that has this process's interfaces and addresses."""
     try:
         return os.readlink("/proc/self/ns/net")
     except OSError:
@@ -43,7 +42,7 @@ def network_namespace() -> str:
 def process_start(pid: int) -> int | None:
     """Return the start time of a process, in clock ticks since boot; None if it does not exist.
 
-    Note    a process id is reused; together with the start time it is unique
+    Note    process ids are reused, but a process id together with a start time is unique
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -53,7 +52,7 @@ def process_start(pid: int) -> int | None:
 
 
 def process_lives(pid: int, start: int | None) -> bool:
-    """Return whether the process with this start time exists and is not a zombie."""
+    """Return whether the process with this id and start time exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -22,24 +22,24 @@ class LaneInDoubt(Exception):
 
 
 class LaneTimeout(TimeoutError):
-    """A deadline passed on a lane; it is not the TimeoutError of a user's function."""
+    """A deadline on a lane has passed; a separate class, as user functions raise TimeoutError."""
 
 
 class Lane(Protocol):
     """One connection to a peer.
 
-    Thread  one at a time: the thread that borrowed it, or that holds the lock of its SharedLane
-    Units   deadlines are in time.monotonic(); None waits until the lane is closed
+    Thread  one at a time: the borrower of the lane, or the thread that holds the SharedLane's lock
+    Units   deadlines are times of time.monotonic(); with None, a call waits until the lane closes
     """
 
     transport: str
-    # Set if the lane was made with `watched` to another process. The thread that reads the lane's
-    # events must call its beat().
+    # None, except if the lane was created with `watched`, to another process. Then the thread that
+    # reads the lane's events must call pulse.beat().
     pulse: Pulse | None
 
     @property
     def takes_edges(self) -> bool:
-        """Whether a call on the lane may consume the event that would wake a sleeper on
+        """Whether a call on the lane may consume the event that would wake a thread which sleeps on
         fileno().
         """
 
@@ -58,15 +58,15 @@ class Lane(Protocol):
     def receive(self, deadline: float | None) -> list[Buffer]:
         """Return the frames of the next message, waiting for it.
 
-        Raises  LaneTimeout after deadline; LaneClosed; LaneInDoubt, at the latest some seconds
-                after the connection was replaced, and occasionally without a reason
+        Raises  LaneTimeout after deadline; LaneClosed; LaneInDoubt, within some seconds after the
+                connection was replaced, and occasionally although the connection still exists
         """
 
     def events(self) -> int:
         """Return READABLE if try_receive would succeed, plus WRITABLE if try_send would succeed.
 
-        Note    call it directly before sleeping on fileno(): any other call on the lane in between
-                may consume the event that would wake the sleeper
+        Note    call events() directly before sleeping on fileno(): any other call on the lane in
+                between may consume the event that would wake the thread
         """
 
     def fileno(self) -> int:
@@ -76,19 +76,19 @@ class Lane(Protocol):
         """
 
     def connection_fileno(self) -> int:
-        """Return a descriptor that becomes readable when the connection's state changes; -1 if
-        none.
+        """Return a descriptor that becomes readable when the connection's state changes; -1 if the
+        lane has no such descriptor.
         """
 
     def next_connection_event(self) -> str | None:
-        """Return the next event of the connection, a name of sockets/monitor.py, or None.
+        """Return the name (see sockets/monitor.py) of the connection's next event, or None.
 
-        Note    only if the lane was made with `watched`; before sleeping, call it until it returns
-                None
+        Note    only for a lane that was created with `watched`; before sleeping, call this until
+                it returns None
         """
 
     def hang_up(self) -> None:
         """End the connection of a watched lane, which then reconnects."""
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the connection; unsent data gets linger_s to leave."""
+        """Close the connection; data that is not sent within `linger_s` seconds is dropped."""

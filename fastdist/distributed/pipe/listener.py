@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from .frames import Buffer
 
-# The name of an incoming connection. Peers can choose some names of type bytes, but no others.
+# The name of an incoming connection. A peer may have chosen the name itself if its type is bytes;
+# the listener chooses names of other types.
 Route: TypeAlias = Hashable
 
 
@@ -15,7 +16,7 @@ class Received(NamedTuple):
     """One message that arrived.
 
     `route` is the name of the connection, for `reply`. `rank` is the authenticated rank of the
-    sender; None if its connection requires no authentication.
+    sender, or None if the connection requires no authentication.
     """
 
     route: Route
@@ -38,18 +39,18 @@ class Listener(Protocol):
         """Return the next message, or None if none has arrived."""
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
-        """Send a message on an incoming connection without blocking; False if the connection is
-        gone.
+        """Send a message on an incoming connection without blocking; return False if the
+        connection is gone.
         """
 
     def knows(self, route: Route) -> bool:
         """Return whether the connection of a received message may still exist."""
 
     def wake(self) -> None:
-        """Make receive return None soon."""
+        """Make `receive` return None soon."""
 
     def fileno(self) -> int:
         """Return a descriptor that becomes readable when the state may have changed."""
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close all addresses; unsent data gets linger_s to leave."""
+        """Close all addresses; data that is not sent within `linger_s` seconds is dropped."""

@@ -15,12 +15,13 @@ from .frames import Buffer
 from .lane import Lane
 from .shared_lane import SharedLane
 
-# Lanes for blocking callers, in addition to the shared lane 0. A caller that finds no free lane
-# uses lane 0 and waits for its Future. If it waited for a lane, nested calls A -> B -> A could
-# deadlock.
+# The most lanes for blocking callers, in addition to the shared lane 0. A caller that finds no free
+# lane uses lane 0, and waits for its Future. If such a caller waited for a free lane, nested calls
+# A -> B -> A could deadlock.
 MAX_OWN_LANES: Final = 8
-# While `drain_idle_lanes` reads a lane, a caller that finds no free lane waits for it, usually for
-# microseconds. This limit applies if reading the lane replaces its connection.
+# While `drain_idle_lanes` reads a lane, a caller that finds no free lane waits for that lane,
+# usually for microseconds. The wait is longer if reading the lane replaces its connection. This is
+# the longest wait.
 _LOOK_S: Final = 0.05
 
 _logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class PendingCall(Protocol):
     """A call that has no answer yet."""
 
     def fail(self, error: Exception) -> None:
-        """End the call with an error, unless it has ended."""
+        """End the call with an error, unless it has ended already."""
 
 
 C = TypeVar("C", bound=PendingCall)
@@ -46,7 +47,7 @@ class OwnLane:
         self.number = number
         # Creates the message that must be the first one on every connection of the lane.
         self.greet = greet
-        # The message to send before the first call; None after it was sent.
+        # The message to send before the first call; None after this message was sent.
         self.greeting: list[Buffer] | None = greet()
         # The serial number of the last query about a call.
         self.serial = 0
@@ -62,10 +63,10 @@ class OwnLane:
 
 
 class Pipe(Generic[C]):
-    """The lanes to one peer, and the calls that wait for it.
+    """The lanes to one peer, and the calls that wait for the peer's answers.
 
-    `connect(bell, number)` creates a lane that ends when the bell rings. `greet(number)` returns
-    the first message for it.
+    `connect(bell, number)` creates the lane with this number, which ends when the bell rings.
+    `greet(number)` returns the first message for that lane.
 
     Thread  any
     """
@@ -80,21 +81,21 @@ class Pipe(Generic[C]):
         self._connect = connect
         self._greet = greet
         self._attend = attend
-        # Guards the fields below. While it is held, no lane is created, used or closed, and no call
-        # fails.
+        # Guards the fields below. A thread that holds this lock does not create, use or close
+        # lanes, and does not call PendingCall.fail.
         self._lock = threading.RLock()
         self._look_ended = threading.Condition(self._lock)
         self._closed = Doorbell()
-        # Raised as a copy: an error that is raised again and again collects the stack frames of all
-        # callers that raised it, with the objects in them.
+        # Raised as a copy: one error object that is raised repeatedly would keep the stack frames
+        # of all callers that raised it, and the objects in these frames.
         self._error: Exception | None = None
         self._pending: dict[int, C] = {}
         # The ids of calls on lane 0 that have not ended, and the latest id.
         self._open: set[int] = set()
         self._latest_id = -1
         self._free: list[OwnLane] = []
-        # Unused lane numbers. Few numbers are used, the lowest first, so that a peer stores no more
-        # lanes than can exist at one time.
+        # Unused lane numbers. Numbers are used again, so that a peer stores state for no more lanes
+        # than can exist at one time.
         self._free_numbers = list(range(max_own_lanes, 0, -1))
         self._lanes_out = 0
         # Whether drain_idle_lanes, and not a caller, has one of the borrowed lanes.
@@ -116,7 +117,8 @@ class Pipe(Generic[C]):
             if self._error is not None:
                 raise copy.copy(self._error)
             if not self._free and self._is_looking:
-                # Wait for the drained lane. Otherwise each drain could cause one more connection.
+                # Wait for the lane that is being drained: otherwise each drain could make a caller
+                # open one more connection.
                 self._look_ended.wait_for(lambda: self._free or not self._is_looking, _LOOK_S)
                 if self._error is not None:
                     raise copy.copy(self._error)
@@ -139,9 +141,10 @@ class Pipe(Generic[C]):
             raise
 
     def return_lane(self, own: OwnLane, *, broken: bool = False) -> None:
-        """Return a borrowed lane; it is closed if it is broken, or if the pipe is in error."""
+        """Return a borrowed lane; it is closed if `broken` is true or the pipe has an error."""
         if broken:
-            # Closed before another lane can get its number, so that it sends nothing afterwards.
+            # The lane is closed before its number is free, so that it sends nothing after a new
+            # lane got the number.
             own.lane.close()
         with self._lock:
             self._lanes_out -= 1
@@ -159,12 +162,13 @@ class Pipe(Generic[C]):
     def drain_idle_lanes(self) -> list[list[Buffer]]:
         """Return the messages that arrived on idle lanes.
 
-        They are answers to calls that were given up, or second answers after a query about a call.
+        These are answers to calls whose callers stopped waiting, or second answers that follow a
+        query about a call.
 
         A lane that cannot be read is closed; the next caller creates another one.
 
         Thread  one at a time
-        Note    until they are read, these messages may hold the peer's memory or promises
+        Note    a peer may keep memory, and other state, for a message until the message is read
         """
         came: list[list[Buffer]] = []
         with self._lock:
@@ -176,14 +180,14 @@ class Pipe(Generic[C]):
                     while (frames := own.lane.try_receive()) is not None:
                         came.append(frames)
                     is_broken = False
-                except Exception:  # one lane must not keep the others from being read
+                except Exception:  # after an error of one lane, the others must still be read
                     _logger.warning("closing an idle lane, which failed", exc_info=True)
                 finally:
                     self._end_look(own, is_broken=is_broken)
         return came
 
     def _begin_look(self, own: OwnLane) -> bool:
-        """Remove a lane from the free ones; return False if a caller was faster."""
+        """Remove a lane from the free ones; return False if a caller has borrowed it first."""
         with self._lock:
             if self._error is not None or own not in self._free:
                 return False
@@ -211,7 +215,8 @@ class Pipe(Generic[C]):
                 with self._lock:
                     if self._error is not None:
                         raise copy.copy(self._error)
-                    # The bell that ends the lane must not be closed before the lane exists.
+                    # Count the lane as borrowed, so that the bell stays open while the lane is
+                    # created.
                     self._lanes_out += 1
                 try:
                     shared = SharedLane(self._connect(self._closed, 0), self._attend)
@@ -232,17 +237,18 @@ class Pipe(Generic[C]):
             shared.resume(self._greet(0))
 
     def notify(self, frames: list[Buffer]) -> None:
-        """Send a message without an answer on lane 0, unless that is closed or was never
-        created.
+        """Send a message that needs no answer on lane 0; do nothing if lane 0 is closed or was
+        never created.
         """
         shared = self._shared
         if shared is not None:
             shared.send(frames)
 
     def open_call(self, new_id: Callable[[], int]) -> int:
-        """Return the id of a new call on lane 0; it counts as open until `close_call`.
+        """Return the id of a new call on lane 0, which counts as open until `close_call`, or until
+        the call is no longer pending.
 
-        Note    ids increase in the order of these calls: see open_calls
+        Note    ids increase in the order in which this method is called: `open_calls` needs that
         """
         with self._lock:
             message_id = self._latest_id = new_id()
@@ -250,12 +256,14 @@ class Pipe(Generic[C]):
             return message_id
 
     def close_call(self, message_id: int) -> None:
-        """End a call that has not become a pending one."""
+        """End a call that `add_pending` has not stored."""
         with self._lock:
             self._open.discard(message_id)
 
     def open_calls(self, at_most: int) -> tuple[int, list[int]]:
-        """Return an id below which all calls of lane 0 have ended, except those in the list."""
+        """Return (floor, ids): all calls on lane 0 with lower ids than `floor` have ended, except
+        `ids`, which has at most `at_most` entries.
+        """
         with self._lock:
             floor, still_open = self._latest_id + 1, list(self._open)
         still_open.sort()
@@ -276,7 +284,7 @@ class Pipe(Generic[C]):
             self._pending[message_id] = call
 
     def take_pending(self, message_id: int) -> C | None:
-        """Remove and return a call; None if it has ended, so that its answer is late."""
+        """Remove and return the call of an answer; None if the call ended before its answer."""
         with self._lock:
             call = self._pending.pop(message_id, None)
             if call is not None:
@@ -304,8 +312,8 @@ class Pipe(Generic[C]):
             return len(self._pending)
 
     def break_off(self, error: Exception) -> int:
-        """End every wait with the error, and every lane except the shared one; return the number of
-        calls.
+        """End every wait with the error, end all lanes except the shared one, and return the number
+        of calls that failed.
         """
         with self._lock:
             if self._error is not None:
@@ -322,8 +330,8 @@ class Pipe(Generic[C]):
         return len(lost)
 
     def fail_from_now_on(self, error: Exception) -> None:
-        """End every wait with the error, and raise it from now on, even if another error came
-        first.
+        """End every wait with the error, and raise this error from now on, even if the pipe had
+        another error before.
         """
         self.break_off(error)
         with self._lock:

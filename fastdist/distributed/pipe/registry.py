@@ -1,4 +1,4 @@
-"""Registries of transports and channels by name, with PyTorch's priorities and fastdist's."""
+"""Registries of transports and channels by name, with priorities from PyTorch and fastdist."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ class Registered(Protocol):
     """An entry of a registry."""
 
     def why_not_viable(self) -> str | None:
-        """Return the reason why this machine does not support it; None if it does."""
+        """Return the reason why this machine does not support the entry; None if it does."""
 
 
 class Transport(Registered, Protocol):
     """A kind of connection that can create lanes to a listener."""
 
-    # Whether a listener knows the peer at the other end, by a key or because there is only one.
+    # Whether a listener can identify the peer of each connection: by a key, or because only one
+    # peer is possible.
     tells_peers_apart: bool
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Make listener reachable over this transport, and store the address in
-        listener.addresses.
+        """Make `listener` reachable over this transport, and store the address in
+        `listener.addresses`.
         """
 
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
-        """Return whether a lane from here to a peer's address can be created."""
+        """Return whether this process can create a lane to a peer's address."""
 
     def connect(
         self,
@@ -44,8 +45,8 @@ class Transport(Registered, Protocol):
         watched: bool,
         unreachable_ms: int,
     ) -> Lane:
-        """Return a new lane to a peer's address; it breaks after unreachable_ms without
-        acknowledgement.
+        """Return a new lane to a peer's address. Its connection breaks if the peer acknowledges
+        nothing for `unreachable_ms`.
         """
 
 
@@ -53,8 +54,8 @@ R = TypeVar("R", bound=Registered)
 
 
 class Registration(NamedTuple, Generic[R]):
-    """One entry; of the entries that both ends support, the one with the highest priority is
-    used.
+    """One entry of a registry. Among the entries that both workers support, the one with the
+    highest priority is used.
     """
 
     name: str
@@ -97,7 +98,7 @@ class Registry(Generic[R]):
             self._entries.pop(name, None)
 
     def has(self, name: str) -> bool:
-        """Return whether a name, or the name of which it is an alias, is known."""
+        """Return whether a name is registered, or is an alias of a registered name."""
         return self._aliases.get(name, name) in self._entries
 
     def by_priority(self) -> list[Registration[R]]:
@@ -138,7 +139,7 @@ class Registry(Generic[R]):
 
 
 def names_of(variable: str) -> list[str] | None:
-    """Return the comma-separated names in an environment variable; None if it is unset."""
+    """Return the comma-separated names in an environment variable; None if there are none."""
     text = os.environ.get(variable, "")
     return [name for part in text.split(",") if (name := part.strip())] or None
 
@@ -153,7 +154,7 @@ class NoTransport(NotViable):
         raise BackendNotViableError(self.reason)
 
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
-        """Return False: it reaches no peer."""
+        """Return False, because this transport reaches no peer."""
         return False
 
     def connect(

@@ -15,8 +15,9 @@ from .batch import MAX_MESSAGES, join, split, take_batch
 from .frames import Buffer
 from .lane import READABLE, WRITABLE, Lane
 
-# Messages within this interval form a burst. The first few are sent directly. Later ones are left
-# to the reader, which sends many of them as one message while their sender continues to compute.
+# Messages that follow each other within this interval form a burst. The first SENT_AT_ONCE messages
+# of a burst are sent directly. The reader sends the later messages, many of them joined into one,
+# while their sender continues to compute.
 BURST_GAP_S: Final = 0.0002
 SENT_AT_ONCE: Final = 4
 
@@ -24,8 +25,8 @@ SENT_AT_ONCE: Final = 4
 class SharedLane:
     """A Lane with a lock, and a queue for messages that cannot be sent yet, or should be joined.
 
-    `attend` is called, from any thread and not under the lock, if the reader has work: to receive a
-    message, or to send queued ones.
+    `attend` is called if the reader has work: to receive a message, or to send queued messages. Any
+    thread may call it, without the lock.
 
     Thread  send: any; receive: only the reader
     """
@@ -45,14 +46,14 @@ class SharedLane:
         self._in_burst = 0
 
     def hold(self) -> None:
-        """Queue all messages from now on, because the connection broke and the next one needs a
-        greeting.
+        """Queue all messages from now on, because the connection broke, and the next connection
+        needs a greeting.
         """
         with self._lock:
             self._held = True
 
     def resume(self, first: Sequence[Buffer]) -> None:
-        """Send first, and then the queued messages."""
+        """Send `first`, and then the queued messages."""
         with self._lock:
             self._held = False
             self._unsent.appendleft(first)
@@ -91,8 +92,8 @@ class SharedLane:
             while True:
                 if self._unsent:
                     self._flush()
-                # Queries the socket first, because a receive without a message costs ten times as
-                # much.
+                # Query the lane's events first: a receive that finds no message costs ten times as
+                # much as this query.
                 events = self.lane.events()
                 if events & READABLE:
                     frames = self.lane.try_receive()
@@ -104,7 +105,7 @@ class SharedLane:
         try:
             self._came.extend(split(frames))
         except MessageError:
-            self._came.append(frames)  # invalid, but the code that decodes it reports that
+            self._came.append(frames)  # the code that decodes these frames reports the error
         return self._came.popleft()
 
     def num_unsent(self) -> int:

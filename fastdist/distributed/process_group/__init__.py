@@ -2,7 +2,7 @@
 
 collectives.py, objects.py, exchange.py  the functions that programs call
 coalescing.py, together.py  several collectives in one message; lists.py: collectives of lists
-arrivals.py     monitored_barrier, by keys in the store of the group
+arrivals.py     monitored_barrier, which uses keys in the store of the group
 dual.py         in-place collectives on dual tensors of forward mode
 init.py, subgroups.py, ranks.py, world.py  the default group, other groups, and their ranks
 rounds.py       how restarted members meet the other members
@@ -22,9 +22,9 @@ debug_level.py  the level of checks and messages: TORCH_DISTRIBUTED_DEBUG
 transport.py    the interface of objects that carry one group's collectives; carriers.py: optional
                 further interfaces, for collectives that are queued on a device
 
-`distributed_c10d.py`, next to this package, exports the names. A synchronous call runs in the
-caller's thread if the group has no queued collectives. With `async_op=True` a call is queued for
-the group's thread.
+`distributed_c10d.py`, next to this package, exports the public names. A synchronous call runs in
+the caller's thread if the group has no queued collectives. With `async_op=True` a call is queued
+for the group's thread.
 
 docs/glossary.md explains the terms.
 """

@@ -23,42 +23,42 @@ class Alone:
         self._error: Exception | None = None
 
     def all_reduce(self, call: Call, array: NDArray[Any], op: str) -> None:
-        """Leave array unchanged."""
+        """Leave `array` unchanged."""
         self._require_open()
 
     def reduce(self, call: Call, array: NDArray[Any], op: str, root: int) -> None:
-        """Leave array unchanged."""
+        """Leave `array` unchanged."""
         self._require_open()
 
     def broadcast(self, call: Call, array: NDArray[Any], root: int) -> None:
-        """Leave array unchanged."""
+        """Leave `array` unchanged."""
         self._require_open()
 
     def all_gather(self, call: Call, out: NDArray[Any], array: NDArray[Any]) -> None:
-        """Copy array into out."""
+        """Copy `array` into `out`."""
         self._copy(out[0], array)
 
     def reduce_scatter(self, call: Call, out: NDArray[Any], array: NDArray[Any], op: str) -> None:
-        """Copy array into out."""
+        """Copy `array` into `out`."""
         self._copy(out, array[0])
 
     def all_to_all(
         self, call: Call, outs: Sequence[NDArray[Any]], arrays: Sequence[NDArray[Any]]
     ) -> None:
-        """Copy the one array."""
+        """Copy `arrays[0]` into `outs[0]`."""
         self._copy(outs[0], arrays[0])
 
     def gather(
         self, call: Call, outs: Sequence[NDArray[Any]] | None, array: NDArray[Any], root: int
     ) -> None:
-        """Copy array into outs[0]."""
+        """Copy `array` into `outs[0]`."""
         assert outs is not None
         self._copy(outs[0], array)
 
     def scatter(
         self, call: Call, out: NDArray[Any], arrays: Sequence[NDArray[Any]] | None, root: int
     ) -> None:
-        """Copy arrays[0] into out."""
+        """Copy `arrays[0]` into `out`."""
         assert arrays is not None
         self._copy(out, arrays[0])
 
@@ -75,7 +75,7 @@ class Alone:
         raise CollectiveError("a group of one member has nobody to receive from")
 
     def abort(self, error: Exception) -> None:
-        """Raise the error in every later call."""
+        """Make every later call raise the error."""
         self._error = error
 
     def close(self) -> None:

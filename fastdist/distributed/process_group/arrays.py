@@ -31,7 +31,7 @@ def flat(tensor: Tensor) -> NDArray[Any]:
 def settle(tensor: Tensor | None) -> None:
     """Wait until the calling thread's stream on a tensor's device has finished its work.
 
-    The group's thread reads and writes tensors on another stream than the callers'.
+    The group's thread reads and writes tensors on a different stream than the callers.
     """
     if tensor is not None and (device := tensor._layout.device) is not CPU:
         backend_of(device.type).current_stream(device.index).synchronize()
@@ -40,8 +40,8 @@ def settle(tensor: Tensor | None) -> None:
 class Target:
     """A tensor that a collective writes, with the 1-D array that the transport fills.
 
-    The array is the tensor's own memory if that is contiguous and on the CPU. If the collective
-    fails, the transport leaves the array unchanged, and `done` is not called.
+    The array is the tensor's own memory if this memory is contiguous and on the CPU. If the
+    collective fails, the transport leaves the array unchanged, and `done` is not called.
     """
 
     __slots__ = ("_array", "_is_own", "_tensor")
@@ -59,7 +59,7 @@ class Target:
             self._array = np.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
 
     def done(self) -> None:
-        """Copy the array into the tensor if it has separate memory, and bump the tensor's
+        """Copy the array into the tensor if they do not share memory, and increment the tensor's
         version.
         """
         tensor = self._tensor
@@ -70,13 +70,13 @@ class Target:
             if layout.device is not CPU:
                 array = backend.from_numpy(array, layout.device.index)
             backend.copy_into(tensor._array, array)
-            # A reader may use another stream than this thread.
+            # Code that reads the tensor may use a different stream than this thread.
             settle(tensor)
         (tensor._storage or storage_of(tensor)).bump()
 
 
 def copy_back(array: NDArray[Any], tensor: Tensor) -> None:
-    """Copy a 1-D array into a tensor with as many elements, and bump the tensor's version."""
+    """Copy a 1-D array into a tensor of the same size, and increment the tensor's version."""
     target = Target(tensor, reads=False)
     target._array[...] = array
     target.done()
@@ -153,7 +153,7 @@ def require_one_dtype(*tensors: Tensor) -> None:
 
 
 def require_alike(what: str, tensors: Sequence[Tensor]) -> None:
-    """Raise CollectiveArgumentError if a list is empty or its layouts, dtypes or sizes differ."""
+    """Raise CollectiveArgumentError if there are no tensors, or layouts, dtypes or sizes differ."""
     if not tensors:
         raise CollectiveArgumentError(f"{what}: requires non-empty tensor list")
     first = tensors[0]._layout
@@ -171,12 +171,12 @@ def require_alike(what: str, tensors: Sequence[Tensor]) -> None:
     require_one_dtype(*tensors)
 
 
-# Caches the texts of `agreed_text` by its arguments; it is cleared when it is large.
+# Caches the results of `agreed_text` by layout and `more`; the cache is cleared when it is large.
 _texts: dict[tuple[Any, str], str] = {}
 
 
 def agreed_text(tensor: Tensor, more: str = "") -> str:
-    """Return the text that must agree between members, such as "float32 of shape (2, 3), sum"."""
+    """Return a text that must be equal on all members, such as "float32 of shape (2, 3), sum"."""
     key = tensor._layout, more
     text = _texts.get(key)
     if text is None:

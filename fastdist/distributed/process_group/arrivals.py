@@ -1,8 +1,8 @@
 """monitored_barrier: members report their arrival in the store of the group."""
 
 # Note [A barrier by the store]
-# Members report their arrival in the store of the group, and rank 0 writes its answer there.
-# Messages of the transport are not used: one that is late would end the transport permanently, and
+# Members report their arrival in the store of the group, and rank 0 writes its answer to the store.
+# Messages of the transport are not used: a late message would end the transport permanently, and
 # then rank 0 could not wait for the other members.
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .caller import caller_line
 if TYPE_CHECKING:
     from fastdist.distributed.store import Store
 
-# Members wait this much longer for rank 0's answer than rank 0 waits for them.
+# How long members wait for rank 0's answer, in addition to two timeouts: see _arrive.
 _ANSWER_S: Final = 1.0
 
 
@@ -34,7 +34,8 @@ def wait_for_members(group: Any, timeout: Any, wait_all_ranks: bool) -> None:
         return
     group = group._for_objects()
     wait = group._timeout if timeout is None else timeout
-    # Not counted as a collective: absent members would have a lower count permanently.
+    # The barrier is not counted as a collective: the count of absent members would stay lower than
+    # the count of the others.
     _Check(group, wait, wait_all_ranks).run()
 
 
@@ -73,7 +74,7 @@ class _Check:
         )
         try:
             self._store.set(self._key(rank), self._line)
-            # Rank 0 may arrive up to one timeout later, and then waits for one timeout.
+            # Rank 0 may call up to one timeout after this member, and then waits for one timeout.
             self._store.wait([self._key("answer")], 2 * self._seconds + _ANSWER_S)
             answer = self._store.get(self._key("answer"))
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""Names of backends, the devices that each serves, and how each connects a group."""
+"""Names of backends, the devices that each backend serves, and how each one connects a group."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Backend(str):
                 (DistributedBackendOptions, pg_options). It returns an object with the methods of a
                 ProcessGroup, such as an instance of a subclass, or an implementation of
                 process_group.transport.Transport.
-            extended_api: Whether func is called with the two objects above.
+            extended_api: Whether func is called with (DistributedBackendOptions, pg_options).
             devices: The device types that the backend serves; all by default.
 
         Raises:
@@ -121,10 +121,10 @@ BackendConfig.__module__ = "fastdist.distributed.distributed_c10d"
 
 
 def devices_of(backend: str | None) -> dict[str, str]:
-    """Return a dict from device type to backend, for an argument `backend`.
+    """Return a dict from device type to backend, for the argument of `init_process_group`.
 
     Raises:
-        ValueError: There is no such backend, or a pair is malformed or occurs twice.
+        ValueError: A backend is unknown, a pair is malformed, or a device type occurs twice.
     """
     if backend is None or backend == Backend.UNDEFINED:
         gpus = Backend.GLOO if why_not_here(Backend.NCCL) else Backend.NCCL
@@ -157,7 +157,7 @@ _NOT_HERE: Final = {
 
 
 def why_not_here(name: str) -> str:
-    """Return the reason why groups cannot use a backend here; an empty text if they can."""
+    """Return the reason why groups cannot use a backend here; an empty string if they can."""
     if name == Backend.NCCL:
         from ...devices.cuda import nccl
 
@@ -228,12 +228,12 @@ connections: dict[str, Connect] = {
     Backend.MPI: connect_by_mpi,
     Backend.FAKE: connect_nothing,
 }
-# Backends that also serve groups of one member, and then need no store.
+# Backends that also serve groups of one member. Such a group needs no store.
 _ALSO_ALONE: Final = frozenset({Backend.NCCL, Backend.MPI})
 
 
 def make_carrier(backend: str, place: Place, options: Any) -> Any:
-    """Return a new group's transport, or the object from the function of a registered backend.
+    """Return a new group's transport, or the object that a registered backend's function returns.
 
     Raises:
         RuntimeError: The backend is not implemented.

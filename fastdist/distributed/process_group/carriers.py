@@ -2,12 +2,12 @@
 
 # Note [Abilities of a carrier]
 # A Transport blocks until its part of a collective is done, and takes arrays in CPU memory. A
-# carrier with further abilities declares them by its base classes. So a misspelt method is an error
-# where the class is defined, and an attribute with a fitting name does not count as an ability:
+# carrier with further abilities declares them by its base classes. So a carrier with a misspelt
+# method cannot be created, and an attribute that happens to have the right name is not an ability:
 #   QueueingCarrier   queues collectives and messages, and returns their Work
-#   ClosesQuietly     ends its own waits when it closes (in transport.py, which links imports)
+#   ClosesQuietly     ends its own waits when it closes (in transport.py, which links/ imports)
 #   GroupingTransport starts several collectives together, and declares the memory of its arrays
-# For the objects that registered backends return, the methods are looked up: see foreign.py.
+# The objects that registered backends return declare nothing: foreign.py looks up their methods.
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class QueueingCarrier(ABC):
         *,
         is_async: bool,
     ) -> Work:
-        """Queue a collective, which `act` runs on a GroupingTransport.
+        """Queue a collective; `act` runs it on a GroupingTransport.
 
-        `device` is the device of a collective without tensors.
+        `device` is where a collective without tensors runs.
         """
 
     @abstractmethod
@@ -85,4 +85,4 @@ class GroupingTransport(ABC):
 
     @abstractmethod
     def grouped(self) -> AbstractContextManager[None]:
-        """Start the calls inside the block together, at its end."""
+        """Return a context manager; the calls in its block start together, at the block's end."""

@@ -13,7 +13,7 @@ from .world import member_group
 
 
 class _Noted(NamedTuple):
-    """A collective that is deferred to the end of the block."""
+    """A collective that is deferred to the end of the `with` block."""
 
     function: Callable[..., Any]
     given: Tensor
@@ -22,7 +22,7 @@ class _Noted(NamedTuple):
 
 
 class CoalescingManager:
-    """The Works of a block, from `with _coalescing_manager(...) as manager`."""
+    """The Works of one `with` block: `with _coalescing_manager(...) as manager`."""
 
     def __init__(self) -> None:
         self.works: list[Work] = []
@@ -39,7 +39,7 @@ class CoalescingManager:
 
 
 def note(group: Any, function: Any, given: Tensor, out: Tensor | None, options: Any) -> None:
-    """Defer a collective to the end of the group's open block."""
+    """Defer a collective to the end of the group's open `with` block."""
     group._coalesced.append(_Noted(function, given, out, options))
 
 
@@ -47,16 +47,16 @@ def note(group: Any, function: Any, given: Tensor, out: Tensor | None, options: 
 def _coalescing_manager(
     group: Any = None, device: Any = None, async_ops: bool = False
 ) -> Iterator[CoalescingManager]:
-    """Send the collectives that are called in a block as one message, at the block's end.
+    """Send the collectives that are called in a `with` block as one message, at the block's end.
 
-    Calls of all_reduce, all_gather_into_tensor or reduce_scatter_tensor are deferred; all of a
-    block must be of one kind, with one dtype and one op. Sends and receives run when they are
-    called.
+    Calls of all_reduce, all_gather_into_tensor or reduce_scatter_tensor are deferred. All deferred
+    calls of one block must be calls of the same function, with the same dtype and op. Sends and
+    receives run when they are called.
 
     Args:
         group: The group; the default group if None.
         device: Ignored; the tensors determine the device.
-        async_ops: Whether the end of the block does not wait; then call the manager's wait().
+        async_ops: If true, the end of the block does not wait; call the manager's wait() later.
 
     Raises:
         ValueError: The group is already in such a block.

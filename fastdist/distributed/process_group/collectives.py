@@ -34,7 +34,7 @@ from .world import member_group
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Replace a tensor on all members by its reduction over the members of the group.
+    """Replace each member's tensor by the reduction of all members' tensors.
 
     Args:
         tensor: Read and written; it has the same dtype and shape on all members.
@@ -46,9 +46,9 @@ def all_reduce(
         A Work if async_op is true, otherwise None.
 
     Raises:
-        CollectiveMismatchError: Members called other collectives, or with other dtypes or shapes.
+        CollectiveMismatchError: Members' calls differ in the collective, the dtype or the shape.
         CollectiveLostError: A member ended or cannot be reached.
-        CollectiveTimeoutError: Members did not call in time.
+        CollectiveTimeoutError: Members did not call the collective in time.
         TypeError, ValueError, RuntimeError: An argument is wrong; raised before anything is sent.
 
     Threads: any; collectives of one group run in the order of the calls.
@@ -83,9 +83,10 @@ def all_reduce(
 def all_reduce_coalesced(
     tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Future[Any] | None:
-    """Replace tensors of one dtype by their reductions (op) over the group, in one message.
+    """Replace each tensor of a list by its reduction over the members, in one message.
 
-    With async_op it returns a Future, as in PyTorch.
+    All tensors have one dtype. `op` is the reduction, and `group` None the default group. If
+    `async_op` is true, this returns a Future, as in PyTorch.
     """
     found = member_group("all_reduce_coalesced", group)
     if found is None:
@@ -107,13 +108,13 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Replace a tensor on one member by its reduction; other members keep their tensors.
+    """Replace one member's tensor by the reduction of all members' tensors.
 
-    Raises  ValueError if there is no default group, or the root is not in the group;
+    Raises  ValueError if there is no default group, or member `dst` is not in the group;
             CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
-        tensor: Read on all members, written on dst.
+        tensor: Read on all members, written only on member `dst`.
         dst: The global rank of the member that gets the reduction; None if group_dst is given.
         op: The reduction, such as ReduceOp.SUM.
         group: The group; the default group if None.
@@ -149,13 +150,13 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Replace a tensor on all members by the tensor of one member.
+    """Replace the tensors of all members by the tensor of one member.
 
-    Raises  ValueError if there is no default group, or the root is not in the group;
+    Raises  ValueError if there is no default group, or member `src` is not in the group;
             CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
-        tensor: Read on src, written on the other members.
+        tensor: Read on member `src`, written on the other members.
         src: The global rank of the member that has the values; None if group_src is given.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
@@ -185,14 +186,14 @@ def broadcast(
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Fill a list on all members with the tensors of all members.
+    """Fill a list on each member with the tensors of all members.
 
     Raises  ValueError if there is no group, or tensor_list does not have one tensor per member;
             CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
-        tensor_list: Written; one tensor per member, by rank. Sizes may differ.
-        tensor: The tensor of this member, with the size of tensor_list[rank].
+        tensor_list: One tensor per member, ordered by rank, to be filled. Sizes may differ.
+        tensor: The tensor of this member, with the size of `tensor_list[rank]`.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
 
@@ -223,9 +224,9 @@ def all_gather_coalesced(
     group: Any = None,
     async_op: bool = False,
 ) -> Future[Any] | None:
-    """Fill `output_tensor_lists[member][i]` with `input_tensor_list[i]` of that member of group.
+    """Fill `output_tensor_lists[member][i]` with `input_tensor_list[i]` of that member.
 
-    With async_op it returns a Future, as in PyTorch.
+    `group` None is the default group. If `async_op` is true, this returns a Future, as in PyTorch.
     """
     found = member_group("all_gather_coalesced", group)
     if found is None:
@@ -239,10 +240,10 @@ def all_gather_coalesced(
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Fill one tensor on all members with the concatenated tensors of all members.
+    """Fill one tensor on each member with the concatenated tensors of all members.
 
     Args:
-        output_tensor: Written; its shape is (size * n, ...) or (size, n, ...).
+        output_tensor: Written; of shape (members * n, ...) or (members, n, ...).
         input_tensor: The tensor of this member, of shape (n, ...).
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
@@ -265,13 +266,13 @@ def reduce_scatter(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Reduce lists over the members, and keep the entry for this member's rank.
+    """Reduce each entry of a list over the members; member i gets the reduction of entry i.
 
     Raises  ValueError if there is no group, or input_list does not have one tensor per member;
             CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
-        output: Written; it has the size of input_list[rank].
+        output: Written; it has the size of `input_list[rank]`.
         input_list: One tensor per member. Sizes may differ.
         op: The reduction, such as ReduceOp.SUM.
         group: The group; the default group if None.
@@ -304,11 +305,11 @@ def reduce_scatter_tensor(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Reduce a tensor over the members, and keep the part for this member's rank.
+    """Reduce a tensor over the members; member i gets part i of the result.
 
     Args:
         output: Written; of shape (n, ...).
-        input: Read; of shape (size * n, ...) or (size, n, ...).
+        input: Read; of shape (members * n, ...) or (members, n, ...).
         op: The reduction, such as ReduceOp.SUM.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
@@ -358,14 +359,14 @@ def all_to_all(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send one tensor to each member, and fill a list with the tensors that the members send.
+    """Send one tensor to each member, and fill a list with the tensors that this member receives.
 
     Raises  ValueError if there is no group, or a list does not have one tensor per member;
             CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
-        output_tensor_list: Written; one tensor per member, by rank.
-        input_tensor_list: One tensor per member, by rank. Sizes may differ.
+        output_tensor_list: One tensor per sender, ordered by rank, to be filled.
+        input_tensor_list: One tensor per receiver, ordered by rank. Sizes may differ.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
 
@@ -405,7 +406,7 @@ def gather(
 
     Args:
         tensor: The tensor of this member.
-        gather_list: On dst, one tensor per member; None on other members.
+        gather_list: On member `dst`, one tensor per member, to be filled; None on other members.
         dst: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
@@ -444,14 +445,14 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Fill a tensor on each member with an entry of one member's list.
+    """Fill the tensor of each member i with entry i of one member's list.
 
     Raises  ValueError if there is no group, or scatter_list does not have one tensor per member;
             CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
-        tensor: Written.
-        scatter_list: On src, one tensor per member; None on other members.
+        tensor: The tensor to fill.
+        scatter_list: On member `src`, one tensor per member; None on other members.
         src: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
@@ -490,7 +491,7 @@ def barrier(
 ) -> Work | None:
     """Wait until all members of a group have called barrier().
 
-    Raises  ValueError if there is no default group, or group is not a group;
+    Raises  ValueError if there is no default group, or `group` is not a process group;
             CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
@@ -525,7 +526,7 @@ def _as_real(tensor: Any) -> Any:
 def monitored_barrier(
     group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """Wait until all members have called; the error on rank 0 names missing members.
+    """Wait until all members have called this function; rank 0's error names missing members.
 
     Args:
         group: The group; the default group if None.
@@ -533,8 +534,8 @@ def monitored_barrier(
         wait_all_ranks: Whether rank 0's error names all missing members, and not only the first.
 
     Raises:
-        RuntimeError: On rank 0, members did not call in time; on other members, rank 0 reported
-            that, or did not call.
+        RuntimeError: On rank 0, some members did not call in time. On other members, rank 0
+            reported missing members, or did not call this function.
     """
     found = member_group("monitored_barrier", group)
     if found is not None:

@@ -13,8 +13,8 @@ from ...core.folded_frames import folds
 class DebugLevel(enum.IntEnum):
     """The level of checks and error messages of collectives, as in TORCH_DISTRIBUTED_DEBUG.
 
-    With DETAIL, the members of an NCCL group compare each call before it is passed to the GPU, and
-    collectives with async_op complete, or raise, before the call returns.
+    With DETAIL, the members of an NCCL group compare each call before it is passed to the GPU. Even
+    a call with `async_op` then waits until the collective has completed, or raises its error.
     """
 
     OFF = 0
@@ -28,7 +28,7 @@ _debug_level: DebugLevel | None = None
 
 @folds
 def get_debug_level() -> DebugLevel:
-    """Return the level that was set, otherwise TORCH_DISTRIBUTED_DEBUG's level, otherwise OFF."""
+    """Return the level from set_debug_level(), else from TORCH_DISTRIBUTED_DEBUG, else OFF."""
     return current_level()
 
 

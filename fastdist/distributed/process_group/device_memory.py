@@ -25,10 +25,10 @@ _OF_BOOL: Final = {"bor": "max", "band": "min"}
 class DeviceMemory:
     """Implements Memory for one GPU. No method waits for the GPU.
 
-    Work is queued on the current stream, which is `stream` while a collective starts. The allocator
-    does not reuse the memory of tensors from other streams until `stream` has done the work that
-    uses it. A graph capture cannot record that; then `kept` holds the arrays until a caller waits
-    for the Work.
+    Work is queued on the current stream, which is `stream` while a collective starts. The work uses
+    tensors that were allocated on other streams. The allocator does not reuse their memory until
+    `stream` has done this work. During a graph capture the allocator cannot record such a use, so
+    `kept` holds the arrays until a caller waits for the Work.
     """
 
     def __init__(self, device: Device, stream: Any) -> None:
@@ -65,11 +65,11 @@ class DeviceMemory:
         return array
 
     def target(self, tensor: Tensor, *, reads: bool) -> DeviceTarget:
-        """Return a target: a tensor that a collective writes, and the array that it fills."""
+        """Return a target: a tensor that a collective writes, with the array to fill."""
         return DeviceTarget(self, tensor, reads=reads)
 
     def copy_back(self, array: Any, tensor: Tensor) -> None:
-        """Copy an array into a tensor with as many elements, and bump the tensor's version."""
+        """Copy an array into a tensor of the same size, and increment the tensor's version."""
         self.backend.copy_into(self.own(tensor), array.reshape(tensor._layout.shape))
         (tensor._storage or storage_of(tensor)).bump()
 
@@ -79,7 +79,7 @@ class DeviceMemory:
         return self.backend.empty(sizes, np.dtype(dtype), self.device.index)
 
     def join(self, parts: Sequence[Any]) -> Any:
-        """Return a new array, the concatenation of the parts."""
+        """Return a new array: the concatenation of `parts`."""
         room = self.empty(sum(part.size for part in parts), parts[0].dtype)
         begin = 0
         for part in parts:
@@ -94,12 +94,12 @@ class DeviceMemory:
         return room
 
     def place(self, out: Any, array: Any) -> None:
-        """Copy the elements of array into out."""
+        """Copy the elements of `array` into `out`."""
         if prod(out.shape):
             self.backend.copy_into(out, array)
 
     def multiply(self, array: Any, factor: Any) -> Any:
-        """Return a new array, the product with a number or with a tensor of one element."""
+        """Return a new array: `array` times `factor`, a number or a tensor of one element."""
         room = self.empty(array.shape, array.dtype)
         if isinstance(factor, Tensor) and factor._layout.device is not CPU:
             other = self.backend.expand(self.own(factor).reshape(1), array.shape)
@@ -119,13 +119,13 @@ class DeviceMemory:
         return int(array.data.ptr)
 
     def op_of(self, how: Reduction) -> str:
-        """Return the transport's name of a reduction; the transport supports means too."""
+        """Return the transport's name of a reduction, which may be a mean ("avg")."""
         if how.is_mean:
             return "avg"
         return _OF_BOOL.get(how.op, how.op) if how.seen_as == np.uint8 else how.op
 
     def divide(self, how: Reduction, array: Any, size: int) -> None:
-        """Do nothing: the transport computes means."""
+        """Do nothing: the transport has divided already if the reduction is a mean."""
 
 
 class DeviceTarget:
@@ -148,7 +148,7 @@ class DeviceTarget:
             self._array = memory.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
 
     def done(self) -> None:
-        """Copy the array into the tensor if it has separate memory, and bump the tensor's
+        """Copy the array into the tensor if they do not share memory, and increment the tensor's
         version.
         """
         tensor = self._tensor

@@ -23,7 +23,7 @@ _MARK_BYTES: Final = 1
 class DeviceTransport(GroupingTransport):
     """Implements Transport for arrays of one GPU, on a separate stream.
 
-    The methods queue work on the stream and return; `run` calls them.
+    `run` makes the stream current and calls the other methods, which queue work on it and return.
 
     Thread  one at a time; `abort`: any
     """
@@ -41,7 +41,7 @@ class DeviceTransport(GroupingTransport):
         self._blocks_host = False
 
     def run(self, act: Act, call: Call, result: list[Any]) -> DeviceWork:
-        """Queue a collective after the present work of the current stream, and return its Work."""
+        """Queue a collective after the work queued on the current stream, and return its Work."""
         progress, memory, stream = Progress(self.device, call), self.memory, self.stream
         work = DeviceWork(result, progress)
         backend = memory.backend
@@ -56,8 +56,8 @@ class DeviceTransport(GroupingTransport):
                 act(self, call)
         except BaseException:
             if progress.is_captured:
-                # A graph capture must end on the stream on which it began, so that stream joins
-                # this one.
+                # A graph capture must end on the stream on which it began, so `current` waits for
+                # `stream` here.
                 current.wait_event(stream.record_event())
             raise
         work.blocks_host |= self._blocks_host
@@ -65,38 +65,38 @@ class DeviceTransport(GroupingTransport):
         return work
 
     def grouped(self) -> AbstractContextManager[None]:
-        """Start the calls inside the block together, at its end."""
+        """Return a context manager; the calls in its block start together, at the block's end."""
         return nccl.grouped()
 
     def all_reduce(self, call: Call, array: Any, op: str) -> None:
-        """Replace array by the reduction over all members."""
+        """Replace `array` on each member by the reduction of all members' arrays."""
         self.communicator.all_reduce(_what(call), array, op, self.stream)
 
     def reduce(self, call: Call, array: Any, op: str, root: int) -> None:
-        """Replace array on root by the reduction over all members."""
+        """Replace `array` on member `root` by the reduction of all members' arrays."""
         self.communicator.reduce(_what(call), array, op, root, self.stream)
 
     def broadcast(self, call: Call, array: Any, root: int) -> None:
-        """Replace array on all members by root's array."""
+        """Replace `array` on all members by the array of member `root`."""
         self.communicator.broadcast(_what(call), array, root, self.stream)
 
     def all_gather(self, call: Call, out: Any, array: Any) -> None:
-        """Copy the array of each member into its row of out."""
+        """Copy the array of each member i into row i of `out`."""
         self.communicator.all_gather(_what(call), out, array, self.stream)
 
     def reduce_scatter(self, call: Call, out: Any, array: Any, op: str) -> None:
-        """Reduce the members' rows for this rank into out."""
+        """Write the reduction of row i of all members' arrays to `out` of member i."""
         self.communicator.reduce_scatter(_what(call), out, array, op, self.stream)
 
     def all_to_all(self, call: Call, outs: Sequence[Any], arrays: Sequence[Any]) -> None:
-        """Send `arrays[member]` to each member, and fill `outs[member]`."""
+        """Send `arrays[member]` to each member, and receive `outs[member]` from each member."""
         with self.grouped():
             for member in range(self.size):
                 self.send(call, arrays[member], member, 0)
                 self.recv(call, outs[member], member, 0)
 
     def gather(self, call: Call, outs: Sequence[Any] | None, array: Any, root: int) -> None:
-        """Copy the array of each member into root's `outs[member]`."""
+        """Copy the array of each member into `outs[member]` of member `root`."""
         with self.grouped():
             self.send(call, array, root, 0)
             if self.rank == root:
@@ -105,7 +105,7 @@ class DeviceTransport(GroupingTransport):
                     self.recv(call, outs[member], member, 0)
 
     def scatter(self, call: Call, out: Any, arrays: Sequence[Any] | None, root: int) -> None:
-        """Copy root's array for this member into out."""
+        """Copy `arrays[i]` of member `root` into `out` of each member i."""
         with self.grouped():
             self.recv(call, out, root, 0)
             if self.rank == root:
@@ -114,24 +114,24 @@ class DeviceTransport(GroupingTransport):
                     self.send(call, arrays[member], member, 0)
 
     def barrier(self, call: Call) -> None:
-        """Queue a reduction that ends when all members have called; wait() of its Work blocks."""
+        """Queue a reduction, which ends when all members have called; its Work's wait() blocks."""
         mark = self.memory.empty(_MARK_BYTES, "uint8")
         self.communicator.all_reduce(_what(call), mark, "max", self.stream)
         self._blocks_host = True
 
     def send(self, call: Call, array: Any, to: int, tag: int) -> None:
-        """Send array to a member. NCCL has no tags; messages arrive in the order of the calls."""
+        """Send `array` to a member. NCCL has no tags; messages arrive in the order of the calls."""
         if array.size:
             self.communicator.send(_what(call), array, to, self.stream)
 
     def recv(self, call: Call, array: Any, sender: int, tag: int) -> int:
-        """Fill array with the next message of a member."""
+        """Fill `array` with the next message from a member."""
         if array.size:
             self.communicator.recv(_what(call), array, sender, self.stream)
         return sender
 
     def require_healthy(self, call: Call) -> None:
-        """Raise the error that the communicator has reported, if any, without waiting."""
+        """Raise an error if the communicator has reported one; do not wait."""
         self.communicator.require_healthy(_what(call))
 
     def abort(self) -> None:
@@ -139,7 +139,7 @@ class DeviceTransport(GroupingTransport):
         self.communicator.abort()
 
     def close(self, under_way: Sequence[Progress], seconds: float) -> None:
-        """Close the communicator when its work is done; abort work that takes longer than
+        """Close the communicator when its work is done; abort work that takes longer than `seconds`
         seconds.
         """
         deadline = time.monotonic() + seconds

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# The intervals at which the thread checks the work under way, and the store.
+# The interval at which the thread checks the work under way, and the interval for the store.
 _LOOK_S: Final = 0.05
 _STORE_S: Final = 1.0
 # The thread ends after this long without work; the next collective starts another one.
 _IDLE_S: Final = 5.0
-# How long the thread waits for the other members' reports about a collective that is late.
+# How long the thread waits for other members' progress reports when a collective is late.
 _REPORTS_S: Final = 1.5
 _FAILURE: Final = "failure"
 
@@ -57,7 +57,8 @@ class Watch:
         self._under_way: list[tuple[DeviceTransport, Progress]] = []
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        # The number, name and line of the last collective, and the number that the store has.
+        # The number, name and line of the last collective; and the number in the last report that
+        # this member wrote to the store.
         self._last: tuple[int, str, str] = (-1, "", "")
         self._reported = -1
         self._next_store_s = 0.0
@@ -90,7 +91,7 @@ class Watch:
             thread.join(_IDLE_S)
 
     def report_failure(self, error: CollectiveError) -> None:
-        """Report the reason of this member's failure to the other members."""
+        """Write the error with which this member failed to the store, for the other members."""
         if self._store is not None and self._size > 1:
             text = json.dumps([self._rank, isinstance(error, CollectiveLostError), str(error)])
             with contextlib.suppress(FastdistError, OSError):
@@ -116,7 +117,8 @@ class Watch:
                 with self._changed:
                     self._under_way.clear()
             except (FastdistError, OSError) as error:
-                # The store or the device is gone: the program gets the error where it waits.
+                # The store or the device is gone: the program gets an error when it waits for the
+                # collective.
                 _logger.info("rank %d cannot look after its collectives: %s", self._rank, error)
 
     def _look(self) -> None:
@@ -167,7 +169,7 @@ class Watch:
         )
 
     def _behind(self, sequence: int) -> list[str]:
-        """Return a text for each member that has not called the collective with this number."""
+        """Return a text about each member that has not called the collective with this number."""
         if self._store is None:
             return []
         # Wait for longer than the interval at which members report.
@@ -197,4 +199,4 @@ def _has_ended(work: Progress) -> bool:
     try:
         return work.error is not None or work.passed()
     except KernelError:
-        return True  # CUDA raises the error again where the program waits, and in later calls
+        return True  # CUDA raises the error again when the program waits, and in later calls

@@ -1,4 +1,4 @@
-"""The Work of a collective on a GPU: wait() makes a stream wait, and does not block."""
+"""The Work of a collective on a GPU: wait() makes a stream wait, and does not block the host."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ...tensor.tensor import Tensor
 from .transport import Call
 from .work import Work
 
-# The interval at which a program that waits on the host checks the GPU.
+# The interval between checks of the GPU while the host waits for a collective.
 _LOOK_S: Final = 0.0005
 
 
 class Progress:
-    """The state of a collective on a GPU; it does not hold the tensors of the result."""
+    """The state of a collective on a GPU, without references to the result's tensors."""
 
     def __init__(self, device: Device, call: Call) -> None:
         self.device, self.call = device, call
         self.is_captured = False
-        # The event after the collective on its stream.
+        # The event that follows the collective on the collective's stream.
         self.event: Any = None
         # Memory that must stay allocated until the stream has passed the event.
         self.kept: list[Any] = []
@@ -52,14 +52,14 @@ class DeviceWork(Work):
     def __init__(self, result: Any, progress: Progress) -> None:
         super().__init__(result)
         self.progress, self.device = progress, progress.device
-        # Whether wait() blocks the host until the GPU is done, as barrier() must.
+        # Whether wait() blocks the host until the GPU is done; barrier() sets this attribute.
         self.blocks_host = os.environ.get("TORCH_NCCL_BLOCKING_WAIT") == "1"
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """Make the current stream wait until the tensors may be used; does not block the host.
+        """Make the current stream wait for the collective; do not block the host.
 
         Args:
-            timeout: If given, block the host too, for at most this long.
+            timeout: If given, the host also waits for the collective, for at most this long.
 
         Raises:
             CollectiveError: The collective is known to have failed.
@@ -74,7 +74,8 @@ class DeviceWork(Work):
         if seconds or (self.blocks_host and not progress.is_captured):
             self._wait_on_host(seconds)
         if progress.is_captured:
-            # The captured stream is ordered after the collective now.
+            # Later work on the captured stream runs after the collective, so the stream's order
+            # protects the memory.
             progress.kept.clear()
         return True
 
@@ -94,7 +95,7 @@ class DeviceWork(Work):
             raise progress.error
 
     def is_completed(self) -> bool:
-        """Return whether the GPU has completed the collective, or it has failed."""
+        """Return whether the collective has ended: completed by the GPU, or failed."""
         return self.progress.error is not None or self.progress.passed()
 
     def is_success(self) -> bool:
@@ -102,12 +103,14 @@ class DeviceWork(Work):
         return self.progress.error is None and self.progress.passed()
 
     def exception(self) -> BaseException | None:
-        """Return the error of the collective; None while there is none."""
+        """Return the error of the collective, or None if it has not failed."""
         return self.progress.error
 
     def get_future(self) -> Future[Any]:
-        """Return a Future of result(). It is done immediately: its callbacks run on another stream,
-        which waits for the collective, and value() makes the current stream wait.
+        """Return a Future of result(), which is done immediately.
+
+        The Future's callbacks run on another stream, which waits for the collective. The Future's
+        value() makes the current stream wait for the collective.
         """
         future: DeviceFuture = DeviceFuture(self.device, self.progress.event)
         if self.progress.error is not None:
@@ -121,7 +124,7 @@ class DeviceWork(Work):
 
 
 class DeviceFuture(Future[Any]):
-    """A value that a GPU stream computes; reading it makes the current stream wait."""
+    """A value that a GPU stream computes; reading the value makes the current stream wait."""
 
     __slots__ = ("_device", "_event")
 
@@ -145,8 +148,8 @@ class DeviceFuture(Future[Any]):
         stream = backend.stream(self._device.index)
         child = DeviceFuture(self._device, None)
         if backend.is_capturing(self._device.index):
-            # During a graph capture the callback uses the captured stream, to which its memory must
-            # belong.
+            # During a graph capture, the callback's memory must belong to the captured stream, so
+            # the callback runs on that stream.
             stream = backend.current_stream(self._device.index)
         try:
             with stream.native_device, stream:

@@ -1,8 +1,9 @@
 """In-place collectives on dual tensors of forward mode: on their values and their tangents."""
 
-# A sum or a broadcast is linear, so the tangents of its result come from the same collective of the
-# tangents. The values come first, then the tangent of each level, outermost first. So all members
-# make the same calls, and each must have a tangent at the same levels: zeros if its tensor does not
+# A sum or a broadcast is linear: the same collective, applied to the tangents of the members'
+# tensors, returns the tangent of the result. The collective runs first for the values, and then for
+# the tangents of each level, from the outermost level inwards. Since all members must make the same
+# calls, each member needs a tangent at the same levels: zeros if the member's tensor does not
 # depend on the input.
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from .work import Work, finished
 
 
 def has_tangent(tensor: Any) -> bool:
-    """Return whether an argument is a tensor with a tangent at an open level."""
+    """Return whether `tensor` is a Tensor that has a tangent at an open level."""
     return isinstance(tensor, Tensor) and tensor._extra is not None and bool(levels_of((tensor,)))
 
 
 def replace(tensor: Tensor, collective: Callable[[Tensor], Any]) -> Work:
     """Apply a linear in-place collective to the value of a dual tensor, and to each tangent.
 
-    `collective` replaces a tensor in place; the tensor may be dual at outer levels.
+    `collective` is called with one tensor, which may be dual at outer levels, and replaces it in
+    place.
     """
     require_writable(tensor)
     clone = OPS["clone"]

@@ -28,7 +28,7 @@ def send(
         tensor: The tensor to send.
         dst: The global rank of the receiver; None if group_dst is given.
         group: The group of both members; the default group if None.
-        tag: A number that the receiver must give as well; it distinguishes messages.
+        tag: A number that distinguishes messages; the receiver must pass the same tag.
         group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
 
     Raises:
@@ -58,13 +58,13 @@ def isend(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Start to send a tensor, and return a Work; do not change the tensor before it is done.
+    """Start to send a tensor, and return a Work; do not change the tensor before the Work is done.
 
     Args:
         tensor: The tensor to send; it may be changed when the Work is done.
         dst: The global rank of the receiver; None if group_dst is given.
         group: The group; the default group if None.
-        tag: A number that the receiver must give as well.
+        tag: A number that distinguishes messages; the receiver must pass the same tag.
         group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
 
     Returns:
@@ -98,7 +98,7 @@ def recv(
     """Fill a tensor with the next message of a member, and return the sender's global rank.
 
     Args:
-        tensor: Written; its dtype and size must be those of the sent tensor.
+        tensor: The tensor to fill, with the dtype and size of the sent tensor.
         src: The global rank of the sender; None receives from any member.
         group: The group of both members; the default group if None.
         tag: The tag of the sender's call.
@@ -138,10 +138,10 @@ def irecv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
-    """Start to receive, and return a Work; do not read the tensor before it is done.
+    """Start to receive, and return a Work; do not read the tensor before the Work is done.
 
     Args:
-        tensor: Written; its shape and dtype must be those of the sent tensor.
+        tensor: The tensor to fill, with the shape and dtype of the sent tensor.
         src: The global rank of the sender; None receives from any member.
         group: The group; the default group if None.
         tag: The tag of the sender's call.
@@ -185,8 +185,8 @@ def _other(group: Any, what: str, global_rank: int | None, group_rank: int | Non
     """Return the group rank of another member.
 
     Raises:
-        ValueError: The rank belongs to this process or to no member, or is given twice or not at
-            all.
+        ValueError: The rank is that of this process or of no member, or both or neither of
+            global_rank and group_rank are given.
     """
     root = rank_in(group, what, global_rank, group_rank, None)
     if root == group.rank():
@@ -256,7 +256,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         p2p_op_list: The P2POps, each of isend or irecv, with a tensor and a peer.
 
     Raises:
-        ValueError: An entry is not a P2POp, or the entries have several groups.
+        ValueError: An entry is not a P2POp, or the entries belong to different groups.
     """
     if not all(isinstance(one, P2POp) for one in p2p_op_list):
         raise ValueError(

@@ -14,7 +14,8 @@ from .transport import Call
 
 
 class Fake(Alone):
-    """Implements Transport as if all members had this member's arrays, and sums had one summand.
+    """Implements Transport without other processes: members are assumed to send this member's
+    arrays, and a sum is this member's array.
 
     For programs that inspect one process of a large job: its shapes, memory and calls.
     """
@@ -34,7 +35,7 @@ class Fake(Alone):
     def all_to_all(
         self, call: Call, outs: Sequence[NDArray[Any]], arrays: Sequence[NDArray[Any]]
     ) -> None:
-        """Copy each array whose size fits its output."""
+        """Copy each array into the output at the same index, if their sizes are equal."""
         self._require_open()
         for out, array in zip(outs, arrays):
             if out.size == array.size:
@@ -51,9 +52,7 @@ class Fake(Alone):
     def scatter(
         self, call: Call, out: NDArray[Any], arrays: Sequence[NDArray[Any]] | None, root: int
     ) -> None:
-        """Copy this member's entry into out, if this member is root; otherwise leave out
-        unchanged.
-        """
+        """If this member is root, copy its entry into `out`; otherwise do not change `out`."""
         self._require_open()
         if arrays is not None:
             self._copy(out, arrays[self.rank])
@@ -63,7 +62,7 @@ class Fake(Alone):
         self._require_open()
 
     def recv(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
-        """Leave array unchanged, and return the sender, or the next member if it is None."""
+        """Leave array unchanged; return `sender`, or the next member's rank if `sender` is None."""
         self._require_open()
         return (self.rank + 1) % self.size if sender is None else sender
 

@@ -18,7 +18,7 @@ _METHODS: Final = (
 
 
 class ForeignGroup(ProcessGroup):
-    """Forwards each collective to the object that the registered function returned."""
+    """Forwards each collective to the object that the backend's registered function returned."""
 
     is_foreign = True
     foreign: Any = None
@@ -28,13 +28,13 @@ class ForeignGroup(ProcessGroup):
         return self.foreign
 
     def is_transport(self) -> bool:
-        """Return whether the object is a Transport; otherwise it has the methods of a
+        """Return whether the backend's object is a Transport; if not, it has the methods of a
         ProcessGroup.
         """
         return hasattr(self.foreign, "all_reduce")
 
     def _end_carrier(self, carrier: Any, error: CollectiveError | None) -> None:
-        # Each method is optional; PyTorch's classes have shutdown instead of close.
+        # A backend may lack any of these methods. PyTorch's backends have shutdown(), not close().
         if error is not None and hasattr(carrier, "abort"):
             carrier.abort(error)
         for name in ("close", "shutdown"):

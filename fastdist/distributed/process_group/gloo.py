@@ -41,7 +41,7 @@ class GlooOptions:
 
     @property
     def _timeout(self) -> timedelta:
-        """The timeout of a collective; setting a number means seconds."""
+        """The timeout of a collective; a number that is assigned is in seconds."""
         return self._longest
 
     @_timeout.setter

@@ -15,7 +15,7 @@ from .work import Work
 
 
 class ProcessGroup(Sums, Gathers, Roots, Messages):
-    """A group of processes of a job, which all call its collectives in the same order.
+    """A group of processes of a job; all members call the collectives in the same order.
 
     `init_process_group` and `new_group` create groups. The methods have PyTorch's names and take
     lists; programs usually call the functions of `fastdist.distributed`.
@@ -52,7 +52,7 @@ class ProcessGroup(Sums, Gathers, Roots, Messages):
 
     @folds
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Wait until all members have called; the error on rank 0 names missing members.
+        """Wait until all members have called this; the error on rank 0 names missing members.
 
         Args:
             timeout: The longest wait, a timedelta or seconds; None: the group's timeout.

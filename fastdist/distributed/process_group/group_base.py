@@ -32,7 +32,8 @@ Direction = tuple[str, int | None, int]
 # How long a member that leaves waits for its queued work.
 _DRAIN_S: Final = 2.0
 
-# Maps methods of PyTorch backends, which a program's subclass may define, to names used here.
+# A program's subclass may define these methods of PyTorch's backends; each is mapped to the name
+# that ProcessGroup uses for it.
 _GIVEN_METHODS: Final = {
     "getRank": "rank",
     "getSize": "size",
@@ -44,14 +45,14 @@ _GIVEN_PROPERTIES: Final = {"getGroupName": "group_name", "getGroupDesc": "group
 
 
 def _ignore_value(group: Any, value: str) -> None:
-    """Ignore an assigned name, because the method of the subclass defines it."""
+    """Ignore an assigned name or description, because the subclass's method returns another."""
 
 
 class GroupBase:
     """The members of a group, its transports, and the threads that run its collectives."""
 
     bound_device_id: Any = None
-    # Whether its collectives are methods of a registered backend: see foreign.py.
+    # Whether the group's collectives are methods of a registered backend: see foreign.py.
     is_foreign: ClassVar[bool] = False
 
     def __init_subclass__(cls, **named: Any) -> None:
@@ -81,7 +82,7 @@ class GroupBase:
         self._carriers_lock = threading.Lock()
         self._lane = Lane("fastdist collectives")
         self._pairs: dict[Direction, Lane] = {}
-        # The number of messages of each direction (pair of members and tag).
+        # Counts the messages of each direction, which is a tuple of kind ("send"), peer and tag.
         self._messages: dict[Direction, int] = {}
         self._pairs_lock = threading.Lock()
         self._coalesced: Any = None
@@ -89,8 +90,9 @@ class GroupBase:
         self._companion: Any = None
         self._companion_lock = threading.Lock()
         self._error: BaseException | None = None
-        # For monitors: the total bytes of tensors in collectives; and the collective under way as
-        # (name, line of the call, start in time.monotonic()).
+        # For monitors: num_bytes is the total size of the tensors in all collectives so far.
+        # under_way describes the running collective: its name, the line of its call, and its start
+        # in time.monotonic().
         self.num_bytes = 0
         self.under_way: tuple[str, str, float] | None = None
         self.group_name = ""
@@ -167,7 +169,7 @@ class GroupBase:
         self._carrier(kinds.get("cpu") or next(iter(kinds.values())))
 
     def _bind(self, device: Any) -> None:
-        """Store the GPU of this process, and connect it if the backend is nccl."""
+        """Store the GPU of this process; with nccl, connect it with the other members' GPUs."""
         from ...core.device import Device
 
         if device is None:
@@ -251,7 +253,7 @@ class GroupBase:
         """Run a collective, or queue it.
 
         `result` begins with the tensors that the collective fills. A profile shows the shapes of
-        `inputs`, by default of those tensors.
+        `inputs`; if `inputs` is None, it shows the shape of the first tensor in `result`.
         """
         first = _first_tensor(result)
         transport = self._transport(first)
@@ -380,7 +382,7 @@ class GroupBase:
 
 
 def _shown_shape(tensor: Tensor, what: str) -> tuple[int, ...]:
-    """Return the shape for a profile, where collectives show complex numbers as pairs."""
+    """Return the shape for a profile, in which a collective's complex numbers count as pairs."""
     layout = tensor._layout
     is_pair = layout.dtype.is_complex and what not in ("send", "recv", "recvAnySource")
     return (*layout.shape, 2) if is_pair else tuple(layout.shape)

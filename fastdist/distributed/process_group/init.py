@@ -42,8 +42,8 @@ def init_process_group(
     Args:
         backend: "gloo" or "zmq", fastdist's own backend; "nccl" between GPUs; "mpi" in a job that
             MPI started, which then provides rank and world_size; or a registered backend. A text
-            such as "cpu:gloo,cuda:nccl" gives one backend per device type; it is the default if
-            NCCL can be used.
+            such as "cpu:gloo,cuda:nccl" gives one backend per device type. The default is this
+            text if NCCL can be used, and "gloo" otherwise.
         init_method: Where the processes meet: "env://" (the default; reads the variables from the
             launcher), "tcp://HOST:PORT" or "file:///PATH".
         timeout: The timeout of collectives, and of this call; 30 minutes by default.
@@ -172,7 +172,7 @@ def _make_default(
         try:
             return make_group(config, name, place, options, desc="default_pg")
         except CollectiveLostError:
-            # A member that was lost or had failed may be back: see Note [Rounds].
+            # A lost or failed member may have restarted and begun a later round: see Note [Rounds].
             if own is None or time.monotonic() >= until or not own.is_over():
                 raise
 
@@ -211,10 +211,11 @@ def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> ti
 
 @folds
 def destroy_process_group(group: Any = None) -> None:
-    """Leave a group; None leaves all groups, also if there are none.
+    """Leave a group, or all groups of this process if `group` is None.
 
     Args:
-        group: The group to leave; None leaves all, and closes the store.
+        group: The group to leave. None, or the default group, leaves all groups and closes the
+            store. None is also accepted if there are no groups.
 
     Raises:
         ValueError: The group was destroyed before, or the argument is not a group.
@@ -255,7 +256,7 @@ def _leave_preemption(world: World) -> None:
 
 
 def abort_process_group(group: Any = None) -> None:
-    """Fail all collectives of this process, then leave as destroy_process_group does."""
+    """Fail this process's collectives in the group, then leave as destroy_process_group does."""
     world = here.world
     with world.lock:
         groups = list(world.by_name.values()) if group is None else [group]
@@ -280,7 +281,7 @@ def store_based_barrier(
         group_name: The name of the barrier, which can be used only once.
         rendezvous_count: The number of processes to wait for.
         timeout: The longest wait.
-        logging_interval: Ignored; the error says how many processes called.
+        logging_interval: Ignored: nothing is logged. The error says how many processes called.
 
     Raises:
         StoreTimeoutError: Some processes did not call in time.
@@ -302,7 +303,7 @@ _process_id = os.getpid()
 
 
 def _leave_at_exit() -> None:
-    # A forked child does not have the threads and sockets of the group.
+    # A forked child has none of the group's threads and sockets, so it must not leave the group.
     if os.getpid() == _process_id:
         with suppress(CollectiveError, OSError, RuntimeError):
             destroy_process_group()

@@ -23,7 +23,7 @@ from .reductions import Reduction, reduction_of
 from .transport import Call, Transport
 from .work import Work
 
-# The alignment of each tensor in a message of several tensors, which GPU arrays require.
+# Each tensor in a message of several tensors begins at a multiple of 16 bytes, as GPU arrays must.
 _ALIGNMENT: Final = 16
 _COMBINE: Final[dict[str, Callable[..., Any]]] = {
     "sum": np.add,
@@ -94,7 +94,9 @@ def require_coalescible(what: str, tensors: Any) -> None:
 def require_gather_lists(
     given: Any, lists: Sequence[Any], inputs: Sequence[Any], size: int
 ) -> None:
-    """Raise CollectiveArgumentError unless each input has a list with an output per member."""
+    """Raise CollectiveArgumentError unless there is one list per input, and each list has one
+    output per input of each member.
+    """
     if not inputs:
         raise CollectiveArgumentError("all_gather: requires non-empty input tensor list")
     if len(lists) != len(inputs) or not given:
@@ -111,7 +113,7 @@ def require_gather_lists(
 
 
 def require_member_lists(lists: Any, inputs: Any, size: int) -> None:
-    """Raise unless there is a list of outputs per member that matches the inputs.
+    """Raise unless there is one list of outputs per member, and each list matches the inputs.
 
     Raises:
         TypeError: The argument is not a list of lists of tensors.
@@ -215,7 +217,7 @@ def all_gather_together(
 def all_gather_lists(
     group: Any, lists: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], options: Any
 ) -> Work:
-    """Fill the list of each member with its inputs, in one message of bytes; dtypes may differ."""
+    """Fill `lists[i]` with the inputs of member i, in one message of bytes; dtypes may differ."""
     begins = [0]
     for one in inputs:
         begins.append(begins[-1] + -(-one._layout.nbytes // _ALIGNMENT) * _ALIGNMENT)
@@ -243,7 +245,7 @@ def all_gather_lists(
 
 
 def rows_of(tensor: Tensor, sizes: Sequence[int] | Tensor | None, members: int) -> list[int]:
-    """Return the number of rows of a tensor for each member; equal parts if sizes is None.
+    """Return how many rows of a tensor each member gets: `sizes`, or equal numbers without `sizes`.
 
     Raises:
         RuntimeError: The sizes have the wrong sum, or the rows cannot be divided equally.
@@ -272,7 +274,7 @@ def rows_of(tensor: Tensor, sizes: Sequence[int] | Tensor | None, members: int) 
 
 
 def slices_of(array: NDArray[Any], tensor: Tensor, rows: Sequence[int]) -> list[NDArray[Any]]:
-    """Return slices of a 1-D array, each with the given number of the tensor's rows."""
+    """Split the 1-D array of a tensor's elements into slices of `rows[i]` rows of the tensor."""
     width = 1
     for length in tensor._layout.shape[1:]:
         width *= length

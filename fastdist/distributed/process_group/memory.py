@@ -20,7 +20,7 @@ class TargetArray(Protocol):
     _array: Any
 
     def done(self) -> None:
-        """Copy the array into the tensor if it has separate memory, and bump the tensor's
+        """Copy the array into the tensor if they do not share memory, and bump the tensor's
         version.
         """
 
@@ -37,11 +37,11 @@ class Memory(Protocol):
 
     @property
     def target(self) -> Callable[..., TargetArray]:
-        """Return the Target of a tensor; `reads=True` if the array must contain the elements."""
+        """Return the Target of a tensor; with `reads=True`, its array has the tensor's elements."""
 
     @property
     def copy_back(self) -> Callable[[Any, Tensor], None]:
-        """Copy an array into a tensor with as many elements, and bump the tensor's version."""
+        """Copy an array into a tensor of the same size, and bump the tensor's version."""
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
         """Return an uninitialised array."""
@@ -65,11 +65,11 @@ class Memory(Protocol):
         """Return the address of an array."""
 
     def op_of(self, how: Reduction) -> str:
-        """Return the transport's name of a reduction."""
+        """Return the name that the transport uses for a reduction."""
 
     def divide(self, how: Reduction, array: Any, size: int) -> None:
-        """Divide a sum over `size` members in place, if the mean is wanted and is not computed
-        yet.
+        """If `how` is a mean that the transport does not compute, divide the sum over `size`
+        members in place.
         """
 
 
@@ -110,11 +110,11 @@ class HostMemory:
         return array.ctypes.data
 
     def op_of(self, how: Reduction) -> str:
-        """Return the transport's name of a reduction; for a mean, the name of the sum."""
+        """Return the name that the transport uses for a reduction; for a mean, that of the sum."""
         return how.op
 
     def divide(self, how: Reduction, array: NDArray[Any], size: int) -> None:
-        """Divide a sum over `size` members in place, if the mean is wanted."""
+        """If `how` is a mean, divide the sum over `size` members in place."""
         how.divide(array, size)
 
 

@@ -1,13 +1,13 @@
 """The backend `mpi`: carries the collectives of a group in a job that MPI started."""
 
 # Note [MPI without blocking]
-# All calls of MPI are non-blocking, and are made under one lock of the process. So every thread
-# level from MPI_THREAD_SERIALIZED on suffices, and no waiting thread keeps another from calling
-# MPI. A waiting thread polls its requests. So a wait can end at its deadline, or when another
-# thread aborts the group.
+# All calls of MPI are non-blocking, and one lock of the process is held during each call. So
+# MPI_THREAD_SERIALIZED and any higher thread level suffice, and a waiting thread does not keep
+# other threads from calling MPI. A waiting thread polls its requests. So a wait can end at its
+# deadline, or when another thread aborts the group.
 #
-# MPI does not compare the members' calls. So before each collective the members gather 16 bytes
-# from each: a digest of the call. This takes as long as another small collective, and turns a
+# MPI does not compare the members' calls. So before each collective, each member sends all others a
+# digest of its call (16 bytes). This takes as long as another small collective, and turns a
 # mismatch into an error.
 #
 # MPI writes into buffers of fastdist, from which results are copied on success. After an error
@@ -44,21 +44,22 @@ Array = NDArray[Any]
 
 _DIGEST_BYTES: Final = 16
 _TEXT_BYTES: Final = 1024
-# A waiting thread polls this often without pauses, and then with pauses.
+# A waiting thread first polls _SPINS times without pauses, and then with pauses of _PAUSE_S.
 _SPINS: Final = 500
 _PAUSE_S: Final = 0.0002
-# How long a member waits for the other members' reports after its timeout.
+# How long a member whose call timed out waits for the other members' notices that they gave up.
 _REPORTS_S: Final = 0.5
-# The MPI tag of notices that a member gave up, and the first tag that is reserved for fastdist.
+# The MPI tag of the notice that a member gave up.
 _GAVE_UP_TAG: Final = 0
+# The first of the tags of send() and recv() that only fastdist itself uses.
 _RESERVED: Final = 1 << 30
-# Each tag of a program uses two MPI tags, starting here.
+# A program's tag t uses two MPI tags: 2 * (t + _FIRST_TAG), and the next one.
 _FIRST_TAG: Final = 16
 # Held during each call of MPI in this process.
 _lock = threading.RLock()
-# Buffers that MPI may still write, with their requests.
+# The requests of abandoned operations, with the buffers that MPI may still write.
 _abandoned: list[Any] = []
-# Maps NumPy's names of types to MPI's, if MPI has the type.
+# Maps NumPy's names of dtypes to MPI's names, for the dtypes that MPI has.
 _TYPES: Final = {
     "int8": "INT8_T",
     "int16": "INT16_T",
@@ -71,8 +72,8 @@ _TYPES: Final = {
     "float32": "FLOAT",
     "float64": "DOUBLE",
 }
-# MPI's minimum of a NaN and a number may be either; here it is the NaN. So MPI computes minimum and
-# maximum only of integers.
+# MPI's minimum of a NaN and a number may be the NaN or the number; fastdist's is always the NaN. So
+# MPI computes the minimum and the maximum of integers only.
 _OPS: Final = {
     "sum": "SUM", "product": "PROD", "min": "MIN", "max": "MAX",
     "band": "BAND", "bor": "BOR", "bxor": "BXOR",
@@ -108,7 +109,7 @@ class MpiTransport:
         flat[...] = found
 
     def reduce(self, call: Call, array: Array, op: str, root: int) -> None:
-        """Replace array on root by the reduction over all members."""
+        """Replace root's array by the reduction over all members."""
         self._meet(call)
         flat, is_root = array.reshape(-1), self.rank == root
         if (kind := self._type_of(flat, op)) is not None:
@@ -155,14 +156,14 @@ class MpiTransport:
         flat[...] = found
 
     def all_to_all(self, call: Call, outs: Sequence[Array], arrays: Sequence[Array]) -> None:
-        """Send `arrays[member]` to each member, and receive its array into `outs[member]`."""
+        """Send `arrays[i]` to member i, and receive member i's array into `outs[i]`."""
         self._meet(call)
         sizes = np.array([one.nbytes for one in arrays], np.int64)
         came = np.empty_like(sizes)
         self._do(call, lambda: self._comm.Ialltoall(sizes, came), sizes, came)
         wrong = [member for member, out in enumerate(outs) if out.nbytes != came[member]]
-        # All members read the flags, so that all raise: otherwise a member could send to a
-        # member that has raised.
+        # The members exchange whether a size is wrong, so that all members raise. Otherwise a
+        # member could send to a member that has raised.
         flags = self._gather_all(call, np.array([wrong[0] + 1 if wrong else 0], np.int32))
         firsts = flags.reshape(-1).view(np.int32)
         if firsts.any():
@@ -205,7 +206,7 @@ class MpiTransport:
         self._meet(call)
 
     def send(self, call: Call, array: Array, to: int, tag: int) -> None:
-        """Send array to a member; return when it may be changed."""
+        """Send array to a member; return when the array may be changed."""
         self._require_open()
         data, kind = _bytes_of(array), self._items(array.itemsize)
         words = _text([call.sequence, call.agreed, call.line, array.size, array.itemsize])
@@ -216,8 +217,8 @@ class MpiTransport:
         ], words, data)  # fmt: skip
 
     def recv(self, call: Call, array: Array, sender: int | None, tag: int) -> int:
-        """Fill array with the next message of a member, or of any member if None; return the
-        sender.
+        """Fill array with the next message of `sender`, or of any member if `sender` is None;
+        return the sender's rank.
         """
         self._require_open()
         number, words = self._tag(tag), np.zeros(_TEXT_BYTES, np.uint8)
@@ -253,7 +254,7 @@ class MpiTransport:
         self._stopped.set()
 
     def close(self) -> None:
-        """Free the communicators, unless an operation is under way that cannot be cancelled."""
+        """Free the communicators, unless the group has failed: MPI may then still use them."""
         if self._error is None:
             self._error = CollectiveError(f"process group {self._name!r} was destroyed")
             with _lock, _mpi_errors("leaving a group"):
@@ -314,8 +315,8 @@ class MpiTransport:
             begin += out.nbytes
 
     def _fold_all(self, call: Call, flat: Array, op: str) -> Array:
-        """Reduce types that MPI does not have: each member reduces a part, in the order of
-        ranks.
+        """Reduce arrays that MPI cannot reduce: each member computes one part of the result, and
+        combines the members' arrays in the order of their ranks.
         """
         length = -(-flat.size // self.size)
         ends = [min(length * (rank + 1), flat.size) for rank in range(self.size)]
@@ -328,7 +329,7 @@ class MpiTransport:
         return self._gather_all(call, padded).reshape(-1).view(flat.dtype)[: flat.size]
 
     def _type_of(self, array: Array, op: str) -> Any:
-        """Return MPI's type if MPI's reduction of it equals fastdist's; otherwise None."""
+        """Return MPI's type for the array; None if MPI lacks it, or `op` differs for it in MPI."""
         name = _TYPES.get(array.dtype.name)
         if name is None or (op in ("min", "max") and array.dtype.kind == "f"):
             return None
@@ -338,8 +339,8 @@ class MpiTransport:
         return getattr(self._mpi, _OPS[op])
 
     def _items(self, size: int) -> Any:
-        """Return an MPI type of `size` bytes, so that MPI's counts, which are below 2**31, can
-        count elements instead of bytes.
+        """Return an MPI type of `size` bytes, so that MPI counts elements instead of bytes: its
+        counts must be below 2**31.
         """
         kind = self._item_types.get(size)
         if kind is None:
@@ -350,7 +351,7 @@ class MpiTransport:
         return kind
 
     def _tag(self, tag: int) -> int:
-        """Return the first of the two MPI tags for a tag."""
+        """Return the first of the two MPI tags for a tag of send() or recv()."""
         if tag >= _RESERVED:
             return 2 * (tag - _RESERVED + 1)
         if not 0 <= tag < self._most_tag - _FIRST_TAG:
@@ -364,8 +365,8 @@ class MpiTransport:
     def _do(
         self, call: Call, begin: Callable[[], Any], *memory: Any, status: Any = None
     ) -> None:  # fmt: skip
-        """Start an operation, and wait until it is done; `memory` has the buffers that MPI
-        accesses.
+        """Start an operation, and wait until it is done; `memory` contains the buffers that MPI
+        reads and writes.
         """
         with _lock, _mpi_errors(f"{call.name}, called at {call.line}"):
             begun = begin()
@@ -395,7 +396,8 @@ class MpiTransport:
     def _timeout(self, call: Call) -> CollectiveTimeoutError:
         """Return an error that names the members that never called.
 
-        A member that called, and gave up, reports this; so the members without a report are named.
+        A member that called and then gave up sends a notice to all others. So the members that
+        sent no notice have never called.
         """
         note, room = np.zeros(1, np.uint8), np.zeros((self.size, 1), np.uint8)
         others = [rank for rank in range(self.size) if rank != self.rank]
@@ -473,7 +475,7 @@ def place_in_job() -> tuple[int, int]:
 
 
 def connect(place: Place) -> MpiTransport:
-    """Return the transport of a new group; all members of the group must call it.
+    """Return the transport of a new group; all members of the group must call this function.
 
     Raises:
         CollectiveError: MPI allows only one thread, or orders the processes differently.

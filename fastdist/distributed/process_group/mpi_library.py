@@ -7,12 +7,12 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
-# Set by OpenMPI's launcher, and by launchers with PMI (MPICH, Intel MPI, Slurm's srun).
+# Environment variables of OpenMPI's launcher and of launchers with PMI (MPICH, Intel MPI, srun).
 _LAUNCHED: Final = ("OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "MPI_LOCALRANKID")
 
 
 def why_missing() -> str:
-    """Return the reason why MPI cannot be used here; an empty text if it can. Imports nothing."""
+    """Return why MPI cannot be used in this process, or "" if it can be; import nothing."""
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py is not installed (in the clone of fastdist, pip install -e '.[mpi]')"
     if not any(name in os.environ for name in _LAUNCHED):

@@ -1,16 +1,18 @@
 """The backend `nccl`: carries the collectives of a group between GPUs."""
 
 # Note [Collectives on GPUs]
-# A collective is queued on a stream of the group, after the present work of the current stream, and
-# the call returns. Waiting for its Work makes the current stream wait, not the program. So an error
-# of a collective appears later: in wait(), at the next call, or in the log. Unlike a collective on
-# the CPU, it may have written a part of its result by then.
+# A collective is queued on a stream of the group, after the work that is already queued on the
+# current stream, and the call returns. The wait() of the returned Work makes the current stream
+# wait, not the program. So an error of a collective appears later: in wait(), at the next call, or
+# in the log. A collective on the CPU does not change the result if it fails; a collective on a GPU
+# may have written a part of the result.
 #
-# NCCL does not compare the members' calls. A mismatch gives garbage, or a GPU that waits until the
-# timeout. With a comparison before each launch, every program would wait there for the slowest one,
-# and could not queue work ahead of its GPU. It would also add 16 to 67 us for two processes on one
-# machine (through their store 380 to 520 us), where a call takes 48 us in all (AMD EPYC). So the
-# members compare only with TORCH_DISTRIBUTED_DEBUG=DETAIL; otherwise a launch sends no message.
+# NCCL does not compare the members' calls. After a mismatch, results are wrong, or a GPU waits
+# until the timeout. If the members compared their calls before each launch, every member would wait
+# for the slowest one, and could not queue work ahead of its GPU. The comparison would also add 16
+# to 67 us for two processes on one machine (through their store 380 to 520 us), where a call takes
+# 48 us in all (AMD EPYC). So the members compare their calls only with
+# TORCH_DISTRIBUTED_DEBUG=DETAIL; otherwise a launch sends no message.
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ from .options import Connect, Place
 from .transport import Call, Transport
 from .work import Work, destroyed
 
-# How long a member that leaves waits for its GPU before it aborts the work under way.
+# How long a member that leaves waits for its GPU's work before it aborts that work.
 _CLOSE_S: Final = 2.0
 _EMPTY: Final = np.zeros(0, np.uint8)
 
@@ -49,7 +51,8 @@ _EMPTY: Final = np.zeros(0, np.uint8)
 class NcclCarrier(QueueingCarrier):
     """The communicators of one member of a group.
 
-    There is one per GPU, and one per pair of members that exchange messages outside of batches.
+    There is one communicator per GPU, and another one for each peer with which this member
+    exchanges messages outside of batches.
 
     Thread  any; calls from several threads are queued one at a time
     """
@@ -62,9 +65,9 @@ class NcclCarrier(QueueingCarrier):
         # Maps (GPU index, None) to the transport of collectives, and (GPU index, peer) to the
         # transport of messages.
         self._parts: dict[tuple[int, int | None], DeviceTransport] = {}
-        # Counts the communicators that were created, by the name of the set of their members.
+        # Counts the communicators created so far for each set of members: "all" or "pair.0.1".
         self._meetings: dict[str, Iterator[int]] = defaultdict(itertools.count)
-        # Counts the messages, by direction and peer.
+        # Counts the messages that were compared, by direction and peer.
         self._messages: dict[tuple[str, int], Iterator[int]] = defaultdict(itertools.count)
         self._last_index: int | None = None
         self._error: Exception | None = None
@@ -142,8 +145,8 @@ class NcclCarrier(QueueingCarrier):
         return work
 
     def _fail(self, error: CollectiveError) -> None:
-        """Fail everything, because NCCL failed, a collective is late, or another member has
-        failed.
+        """Fail all work of this member, because NCCL failed, a collective is late, or another
+        member has failed.
         """
         if self._error is None:
             self._watch.report_failure(error)
@@ -206,7 +209,7 @@ class NcclCarrier(QueueingCarrier):
         return DeviceTransport(Device("cuda", index), communicator, rank, len(members))
 
     def _meet(self, index: int, members: Sequence[int], call: Call) -> bytes:
-        """Return the id of a new communicator, after all of its members have called."""
+        """Return the id of a new communicator, after all `members` have called this method."""
         store = self._place.store
         assert store is not None
         is_pair = len(members) < self.size

@@ -26,7 +26,7 @@ from ...tensor.parameter import Parameter
 from ...tensor.tensor import Tensor, from_array
 from .arrays import flat
 
-# The lengths of the tensor table and of the body, and the body's encoding.
+# The header: the length of the tensor table, the length of the body, and the body's encoding.
 _HEAD: Final = struct.Struct("<QQB")
 
 
@@ -34,7 +34,7 @@ def pack(value: object, name: str = "the object") -> bytes:
     """Return a value as bytes.
 
     Raises:
-        RpcError: A part of the value cannot be pickled; errors refer to the value by `name`.
+        RpcError: A part of the value cannot be pickled; the error calls the value `name`.
     """
     tensors: list[Tensor] = []
     body, encoding = serialize(value, tensors, name)

@@ -22,7 +22,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     """Fill a list on all members with one object from each member.
 
     Args:
-        object_list: Written; one entry per member, by rank.
+        object_list: The list to fill, with one entry per member; entry i is from rank i.
         obj: The object of this member; it must be picklable.
         group: The group; the default group if None.
 
@@ -31,7 +31,8 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
         ForbiddenFunctionError: RPC's strict mode does not allow a class of an object.
         ValueError: There is no default group, or group is not a group.
 
-    Note: only processes that hold the secret of the job can send objects, and RPC's rules apply.
+    Note: only processes that hold the secret of the job can send objects, and RPC's strict mode
+    applies to the objects.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -65,7 +66,7 @@ def gather_object(
 
     Args:
         obj: The object of this member; it must be picklable.
-        object_gather_list: On dst, one entry per member; None on other members.
+        object_gather_list: On dst, the list to fill, with one entry per member; None on others.
         dst: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
         group_dst: The rank of dst in the group, instead of dst; None if dst is given.
@@ -107,7 +108,8 @@ def broadcast_object_list(
     """Replace the objects of a list on all members by those of one member.
 
     Args:
-        object_list: Read on src, written on other members; its length is the same on all.
+        object_list: On src, the objects to send; on other members, a list of the same length,
+            which is filled.
         src: The global rank of the sender; 0 by default.
         group: The group; the default group if None.
         device: Ignored: objects are sent from CPU memory.
@@ -153,7 +155,8 @@ def scatter_object_list(
     """Send one object of a member's list to each member.
 
     Args:
-        scatter_object_output_list: A list with at least one entry; its first entry is written.
+        scatter_object_output_list: A list with at least one entry; the received object replaces
+            the first one.
         scatter_object_input_list: On src, one object per member.
         src: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
@@ -229,7 +232,7 @@ def recv_object_list(
     """Fill a list with the objects that a member sent, and return the sender's global rank.
 
     Args:
-        object_list: Written; its length must be that of the sent list.
+        object_list: The list to fill, with the length of the sent list.
         src: The global rank of the sender; None receives from any member.
         group: The group of both members; the default group if None.
         device: Ignored: objects are sent from CPU memory.

@@ -36,12 +36,13 @@ class _Options:
 
 
 def options_for(kind: type[_Options], given: Any, timeout: Any = None, **named: Any) -> Any:
-    """Return the options of a ProcessGroup's method, from either of PyTorch's two forms of call.
+    """Return the options of a call of a ProcessGroup's method, in either of PyTorch's two forms:
+    with an options object, or with separate arguments.
 
     Args:
         kind: The class of the options.
-        given: The second argument of the method: options, which are returned; or the root's rank or
-            the ReduceOp, whichever is the first field of the class; or None.
+        given: The second argument of the method. If it is an options object, it is returned.
+            Otherwise it is the root's rank if `kind` has a `rootRank`, or the ReduceOp, or None.
         timeout: The timeout of the collective: a timedelta, or seconds.
         named: Options by name; None keeps the default.
     """
@@ -67,7 +68,7 @@ class AllreduceOptions(_Options):
 
 
 class AllreduceCoalescedOptions(AllreduceOptions):
-    """Options of `ProcessGroup.allreduce_coalesced`; `given` sets the attributes below by name."""
+    """Options of `ProcessGroup.allreduce_coalesced`; `given` sets inherited attributes by name."""
 
 
 class ReduceOptions(_Options):
@@ -92,11 +93,11 @@ class BroadcastOptions(_Options):
 
 
 class AllgatherOptions(_Options):
-    """Options of `ProcessGroup.allgather`; `given` sets the attributes below by name."""
+    """Options of `ProcessGroup.allgather`; `given` sets inherited attributes by name."""
 
 
 class AllToAllOptions(_Options):
-    """Options of `ProcessGroup.alltoall`; `given` sets the attributes below by name."""
+    """Options of `ProcessGroup.alltoall`; `given` sets inherited attributes by name."""
 
 
 class GatherOptions(_Options):
@@ -147,5 +148,5 @@ class Place(NamedTuple):
     world_size: int
 
 
-# Creates the transport of a group; for nccl, a NcclCarrier with one transport per GPU.
+# A function that creates a group's transport; for nccl, a NcclCarrier with a transport per GPU.
 Connect = Callable[[Place], Any]

@@ -151,7 +151,7 @@ class Messages(GroupBase):
         return carrier.start_message(call, message, is_async=is_async)
 
     def _start_batch(self, messages: Any) -> Work | None:
-        """Queue (is_send, tensor, peer) entries together; None if the tensors are not on a GPU."""
+        """Queue entries (is_send, tensor, peer) together; return None for tensors on the CPU."""
         carrier = self._transport(messages[0][1])
         if not isinstance(carrier, QueueingCarrier):
             return None

@@ -71,7 +71,7 @@ _Operation.__qualname__ = "ReduceOp.RedOpType"
 
 
 def premultiplied_sum(factor: Any) -> ReduceOp:
-    """Return a ReduceOp that multiplies each member's values by its factor, and adds them."""
+    """Return a ReduceOp that adds the members' values, each multiplied by its member's factor."""
     op = ReduceOp(ReduceOp.PREMUL_SUM)
     op.factor = factor
     return op
@@ -109,14 +109,15 @@ class Reduction(NamedTuple):
     name: str
     # One of transport.REDUCTIONS.
     op: str
-    # The dtype as which the memory is viewed; None for the array's dtype.
+    # The dtype of the view that the transport reduces; None for the array's own dtype.
     seen_as: np.dtype[Any] | None
-    # The factor of this member's values, applied before the sum; a mean is divided afterwards.
+    # The factor by which this member's values are multiplied before the sum; None for no factor.
     factor: Any
+    # Whether the sum is divided by the number of members afterwards.
     is_mean: bool
 
     def view(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return a view of the array in the dtype for the transport."""
+        """Return the view of the array that the transport reduces, with the dtype `seen_as`."""
         return array if self.seen_as is None else array.view(self.seen_as)
 
     def divide(self, array: NDArray[Any], size: int) -> None:
@@ -165,7 +166,7 @@ def reduction_of(op: Any, dtype: np.dtype[Any], what: str) -> Reduction:
 
 
 def supports_complex(reduceOp: Any) -> bool:
-    """Return whether a reduction exists for complex numbers, which have no order and no bits.
+    """Return whether a reduction exists for complex numbers: sums and means do.
 
     Args:
         reduceOp: The reduction.

@@ -1,12 +1,13 @@
 """Rounds of init_process_group: restarted members meet the other members in a new round."""
 
 # Note [Rounds]
-# Each call of init_process_group by a member is one of its rounds, with a separate part of the
-# store. The store counts the rounds of each rank, since a restarted process has lost its count. It
-# also keeps the number of the latest round of all members. A member adds 1 to the number of its own
-# last round, or begins the latest round if its number is greater. For example, a member that was
-# restarted or gave up a round is ahead of the others. Then no earlier round can be completed. So a
-# member that waits in a round checks from time to time for a later round, and joins it.
+# Each call of init_process_group by a member takes part in one round. Each round uses a separate
+# part of the store. The store counts the rounds of each rank, since a restarted process has lost
+# its own count. The store also keeps the number of the latest round that any member has begun. A
+# call takes part in the round after the member's last one, or in the latest round if that has a
+# greater number. For example, a member that was restarted or that gave up a round begins a later
+# round, while the others still wait in the earlier one. That round can then never be completed. So
+# a member that waits in a round checks from time to time for a later round, and joins it.
 
 from __future__ import annotations
 

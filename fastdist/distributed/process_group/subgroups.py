@@ -25,7 +25,7 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """Create a group of some processes. All processes of the job must call it in the same order.
+    """Create a group of some processes. All processes of the job call new_group in the same order.
 
     Args:
         ranks: The global ranks of the members; all ranks if None.
@@ -39,7 +39,7 @@ def new_group(
             order of `ranks`.
 
     Returns:
-        The group. In processes outside of it, GroupMember.NON_GROUP_MEMBER, or None with
+        The group. Processes outside of the group get GroupMember.NON_GROUP_MEMBER, or None with
         use_local_synchronization.
 
     Raises:
@@ -69,9 +69,9 @@ def new_group(
 
 
 def find_by_ranks_and_tag(tag: str, ranks: Sequence[int]) -> ProcessGroup | None:
-    """Return the first group of this process with these ranks and a tag; None if there is none.
+    """Return this process's first group with these ranks and this tag; None if there is none.
 
-    The tag of a group contains its name; an empty tag matches every group.
+    A group's tag contains the group's name; if `tag` is empty, only the ranks are compared.
     """
     members = sorted(ranks)
     for group in here.world.by_name.values():
@@ -158,7 +158,7 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Divide the processes into groups of consecutive ranks. All processes must call it.
+    """Divide the processes into groups of consecutive ranks; all processes must make this call.
 
     Args:
         group_size: The number of members of each group; it must divide the size of `group`.
@@ -205,10 +205,10 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Create groups with the given ranks, which must not overlap. All processes must call it.
+    """Create groups with the given ranks, without overlaps; all processes must make this call.
 
     Args:
-        ranks_per_subgroup_list: The global ranks of each group; no rank is in two.
+        ranks_per_subgroup_list: The global ranks of each group; no rank may be in two groups.
         timeout: The timeout of collectives; the timeout of the default group if None.
         backend: See init_process_group; the backend of the default group if None.
         pg_options: Passed to a registered backend; None for other backends.
@@ -247,10 +247,10 @@ def split_group(
     group_desc: str | None = None,
     backend: str | None = None,
 ) -> Any:
-    """Divide a group into several. All its members must call it with the same lists.
+    """Divide a group into several groups; all its members must make this call with the same lists.
 
     Args:
-        parent_pg: The group; the default group if None.
+        parent_pg: The group to divide; the default group if None.
         split_ranks: Lists of group ranks of the parent, which must not overlap.
         timeout: See new_group.
         pg_options: See new_group.

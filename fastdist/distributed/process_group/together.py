@@ -25,7 +25,7 @@ def start_together(
 ) -> Work:
     """Run all_gather_into_tensor or reduce_scatter_tensor on several tensors, with one Work.
 
-    Tensors of the same dtype share one message.
+    Tensors of one dtype share one message. If dtypes differ, each tensor has a separate message.
 
     Raises:
         CollectiveArgumentError: There are no tensors, or inputs and outputs differ in number.
@@ -126,7 +126,7 @@ class AllOf(Work):
 
 
 class _Placing(Work):
-    """A Work that waits for another one, and then copies the results to their tensors."""
+    """A Work that waits for another Work, and then copies its results to the output tensors."""
 
     def __init__(self, work: Work, place: Callable[[], None], result: Any) -> None:
         super().__init__(result)

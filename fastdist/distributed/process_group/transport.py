@@ -22,19 +22,19 @@ class Call(NamedTuple):
     name: str
     # Arguments that must be equal on all members, such as "float32, 1000 numbers, sum" or "root 0".
     agreed: str
-    # The file and line of the call in the program, such as "train.py:12"; only for messages.
+    # The file and line of the call in the program, such as "train.py:12", for error messages.
     line: str
-    # In time.monotonic(). A transport that waits longer raises CollectiveTimeoutError.
+    # The deadline in time.monotonic(). A transport raises CollectiveTimeoutError after it.
     deadline: float
 
 
 class Transport(Protocol):
     """Moves and reduces arrays between the members of one group.
 
-    Each method blocks until this member's part is done. Arrays are C-contiguous, with types of
-    NumPy or ml_dtypes. `array` and `out` must not overlap, except if one is a complete part of the
-    other: `out[rank]` may be `array`. Empty arrays are allowed. Members are given by their group
-    ranks.
+    Each method blocks until this member's part is done. Arrays are C-contiguous, with dtypes of
+    NumPy or ml_dtypes. `array` and `out` must not overlap, except that one may be exactly one row
+    of the other: for example, `out[rank]` may be `array`. Empty arrays are allowed. Members are
+    identified by their group ranks.
 
     The order of sums depends only on the ranks, the size of the group, and which members share a
     machine. So all members get bitwise equal results in every run.
@@ -54,7 +54,7 @@ class Transport(Protocol):
         """Replace array by the reduction over all members; op is one of REDUCTIONS."""
 
     def reduce(self, call: Call, array: NDArray[np.generic], op: str, root: int) -> None:
-        """Replace array on root by the reduction; other members keep their arrays."""
+        """Replace root's array by the reduction; other members keep their arrays."""
 
     def broadcast(self, call: Call, array: NDArray[np.generic], root: int) -> None:
         """Replace array on all members by root's array."""
@@ -70,23 +70,24 @@ class Transport(Protocol):
     def all_to_all(
         self, call: Call, outs: Sequence[NDArray[np.generic]], arrays: Sequence[NDArray[np.generic]]
     ) -> None:
-        """Send `arrays[member]` to each member, and receive its array into `outs[member]`.
+        """Send `arrays[i]` to member i, and receive member i's array into `outs[i]`.
 
-        Sizes may differ between members; different sizes at sender and receiver are a mismatch.
+        The arrays may have different sizes. If the size of a sent array is not the size of the
+        receiver's entry in `outs`, CollectiveMismatchError is raised.
         """
 
     def gather(
         self, call: Call, outs: Sequence[NDArray[np.generic]] | None, array: NDArray[np.generic],
         root: int,
     ) -> None:  # fmt: skip
-        """Copy the array of each member into root's `outs[member]`; other members pass None."""
+        """Copy each member's array into root's `outs[member]`; on other members, outs is None."""
 
     def scatter(
         self, call: Call, out: NDArray[np.generic], arrays: Sequence[NDArray[np.generic]] | None,
         root: int,
     ) -> None:  # fmt: skip
-        """Copy root's `arrays[member]` into each member's out; members other than root pass
-        None.
+        """Copy root's `arrays[member]` into each member's `out`; on members other than root,
+        `arrays` is None.
         """
 
     def barrier(self, call: Call) -> None:
@@ -100,8 +101,8 @@ class Transport(Protocol):
         """
 
     def recv(self, call: Call, array: NDArray[np.generic], sender: int | None, tag: int) -> int:
-        """Fill array with the next message of sender, or of any member if None; return the
-        sender.
+        """Fill array with the next message of `sender`, or of any member if `sender` is None;
+        return the sender's rank.
         """
 
     def abort(self, error: Exception) -> None:
@@ -112,9 +113,9 @@ class Transport(Protocol):
 
 
 class ClosesQuietly:
-    """Base class of transports whose close() ends this member's waits without an error elsewhere.
+    """Base class of transports whose close() ends this member's waits without errors on others.
 
-    Other transports are aborted before close() if a receive still waits.
+    If a receive still waits, transports of other classes are aborted before close().
     """
 
 

@@ -21,20 +21,21 @@ _NO_GROUP: Final = (
 class World:
     """The groups of this process.
 
-    A process has one World. Tests give threads separate ones, so that threads act as processes.
+    A process has one World. Tests set a separate World per thread, so that threads act as
+    processes.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.default: ProcessGroup | None = None
         self.by_name: dict[str, ProcessGroup] = {}
-        # The same numbers on all members, used in the keys of the store.
+        # The counts for the names of groups in the store; they are equal on all members.
         self.num_inits = 0
         self.num_groups = 0
         self.num_local_groups: dict[tuple[int, ...], int] = {}
-        # The store that destroying the default group closes.
+        # The store that destroy_process_group() closes when the default group is destroyed.
         self.store: Store | None = None
-        # The agreement of preempted() between the members of the default group.
+        # The Agreement with which the members decide what preempted() returns.
         self.preemption: Any = None
 
 
@@ -78,7 +79,7 @@ GroupMember.__module__ = group.__module__ = "fastdist.distributed.distributed_c1
 
 
 class WorldView:
-    """The groups of this process, with the names that code for PyTorch uses: `_world`."""
+    """The groups of this process under PyTorch's names, for programs that use `_world`."""
 
     @property
     def default_pg(self) -> ProcessGroup | None:
@@ -154,7 +155,8 @@ def group_of(group: Any) -> ProcessGroup:
     """Return a group of this process; None means the default group.
 
     Raises:
-        ValueError: The argument is not a group, was destroyed, or does not contain this process.
+        ValueError: There is no default group, the argument is not a group, or it is
+            NON_GROUP_MEMBER because this process is not in the group.
     """
     if group is None:
         return default_group()
@@ -171,7 +173,7 @@ def _refuse(group: Any) -> Never:
 
 
 def is_outside(group: Any) -> bool:
-    """Return whether this process is outside of a group."""
+    """Return whether `group` is NON_GROUP_MEMBER: the value for a group without this process."""
     return group is not None and group.__class__ is int and group == GroupMember.NON_GROUP_MEMBER
 
 

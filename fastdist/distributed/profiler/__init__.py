@@ -1,14 +1,14 @@
-"""Profiles of several workers: of calls on their callees, and of a complete group on one time line.
+"""Profiles of several workers: calls and the work of their callees, or a group on one time line.
 
 While a profile records (`fastdist.profiler.profile`, `fastdist.autograd.profiler.profile`), each
 call to another worker carries the profile's settings: shapes, FLOPs, stacks, bytes. The callee
-records the work of that call, in all threads that take part, and its answer returns the events.
-The events have the name of the call as a prefix, as in PyTorch, and the id of their worker, and use
-the caller's clock.
+records the work of that call, in all threads that take part, and sends the events with its answer.
+An event's name begins with the name of the call, as in PyTorch. An event has the id of its worker,
+and times of the caller's clock.
 
 `profile` of this package records on all workers of the group at the same time, and creates one time
-line. It has aligned clocks, an arrow from each send to its receive, and a marked critical path of
-each pass.
+line. The time line has aligned clocks, an arrow from each send to its receive, and a marked
+critical path of each pass.
 
 on_demand.py        loads the other modules at the first profile
 calls.py            the caller's half: names of calls, and the recordings for their events
@@ -22,8 +22,8 @@ merged.py           time ranges of several workers as one time line with arrows
 critical_path.py    finds the events for which a backward pass waited
 
 Without a profile this package adds no cost to calls. While a profile records, calls.py replaces the
-functions that calls use. The interceptor that stays installed only handles requests whose callers
-profile them. tests/profiler/test_off.py checks each instruction that a call executes.
+functions that calls use. At other times, the installed interceptor only handles requests of calls
+that the caller profiles. tests/profiler/test_off.py checks each instruction that a call executes.
 """
 
 from __future__ import annotations

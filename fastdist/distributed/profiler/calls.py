@@ -2,9 +2,9 @@
 
 # Note [Calls under a profile]
 # Users call other workers with `call`, `call_each` and `call_async` of an agent, and with
-# `create_remote` and `fetch` of its references. The public functions look these five up in
-# `agent.client.users`, which is replaced by another object while a recording is open. Internal
-# queries of this package use `agent.client` and `agent.send`, and are not profiled.
+# `create_remote` and `fetch` of `agent.rrefs`. The public functions look these five up in
+# `agent.client.users`, which is a ProfiledCalls while a recording is open. fastdist's internal
+# queries use `agent.client` and `agent.send`, and are not profiled.
 
 from __future__ import annotations
 
@@ -101,15 +101,15 @@ class ProfiledCalls:
         return rref
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
-        """Return the value of an RRef that another worker owns, waiting for it."""
+        """Wait for the value of an RRef that another worker owns, and return the value."""
         if not _is_followed():
             return self._rrefs.fetch(rref, timeout)
         start_ns = clock()
         value = self._rrefs.fetch(rref, timeout)
         time_ranges.add(f"to_here#({self._name})->({rref.owner_name()})", "user", start_ns)
         if rref._creation is not None:
-            # The value may arrive before the answer of the call that created it, which has the
-            # events.
+            # The value may arrive before the answer of the call that created it. That answer
+            # contains the call's events.
             rref._creation.wait_until_done()
         return value
 
@@ -118,13 +118,13 @@ class ProfiledCalls:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function in events."""
+    """Return the name that events show for a function."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"aten::{name}" if call_type_of(function) == MessageType.SCRIPT_CALL else name
 
 
 def _is_followed() -> bool:
-    """Return whether a recording needs the events of this thread's calls on their callees."""
+    """Return whether a recording needs the events that callees of this thread's calls record."""
     follows = time_ranges.follows_calls or recording_here() is not None
     if follows or group_recording() is not None:
         return True
@@ -134,7 +134,7 @@ def _is_followed() -> bool:
 
 
 def _warn_once() -> None:
-    # The recording of a served request belongs to another thread, and does not count here.
+    # time_ranges.on may be true only because another thread serves a profiled request: no warning.
     if any(recording.warns_of_calls for recording in time_ranges.listeners()):
         _has_warned.append(True)
         warnings.warn(
@@ -205,7 +205,7 @@ class _OneCall:
 
 calling: Final = CallingInterceptor()
 serving: Final = ServingInterceptor()
-# Guards the two fields below. It may be acquired while graph/recordings.py's lock is held.
+# Guards the two variables below. It may be acquired while graph/recordings.py's lock is held.
 _lock = threading.Lock()
 _profiled: ProfiledCalls | None = None
 _is_recording = False
@@ -234,7 +234,8 @@ def _call_ended(call: _OneCall) -> None:
 
 def _look(agent: RpcAgent | None) -> None:
     global _profiled
-    # An answer brings its call's events even after the function that made the call has returned.
+    # Calls that are still under way need the interceptor after the recording has ended, because
+    # their answers contain events.
     is_wanted = _is_recording or calling.has_calls()
     if _profiled is not None and not (is_wanted and _profiled.agent is agent):
         _profiled.agent.use_plain_calls()

@@ -14,11 +14,12 @@ _OF_A_PASS: Final = frozenset({"backward", "kernel", SENT, CAME})
 
 
 def critical_events(events: Sequence[FunctionEvent], arrows: Sequence[Arrow]) -> frozenset[int]:
-    """Return the ids() of the events on the critical path of each pass among events.
+    """Return the id() of each event on the critical path of any pass in `events`.
 
-    The path is traced backwards from the end of the pass. An event may have waited for earlier
-    events of its worker, or for gradients that had arrived there. The latest of these is the event
-    before it on the path. The event before arrived gradients is the one that sent them.
+    A path is traced backwards from the end of its pass. An event may have waited for an earlier
+    event of the same worker, or for gradients that this worker received. The latest of these events
+    precedes it on the path. The event that received gradients is preceded by the event that sent
+    them.
     """
     senders = {
         id(arrow.receiver): arrow.sender for arrow in arrows if arrow.receiver.category == CAME

@@ -36,7 +36,7 @@ class profile(KeyAverages):
 
     `workers` are names, ids or WorkerInfos; by default all workers. The other arguments are those
     of `fastdist.profiler.profile`. Only one worker may profile at a time, and the time line uses
-    its clock.
+    the clock of this worker.
 
     Thread  any; entering and leaving send a query to every worker and wait
     Raises  RpcError if a worker is being profiled already; TypeError or RpcError for an unknown
@@ -107,8 +107,8 @@ class profile(KeyAverages):
         try:
             member.begin(self._recorded)
         except RpcError as error:
-            # A worker whose answer is late may have started to record. One that refused may record
-            # for another profile.
+            # After a timeout, the worker may be recording, and must be stopped later. A worker
+            # that refused may be recording for another profile, and must not be stopped.
             if not isinstance(error, RpcTimeoutError):
                 del self._seen[worker]
             raise

@@ -17,7 +17,7 @@ CAME: Final = "came"
 
 
 class GroupRecording(Recording):
-    """Everything that this worker does; other workers record the work of its calls themselves."""
+    """All work of this worker; the callees of its calls record their own work."""
 
     follows_calls = False
 
@@ -27,13 +27,13 @@ class GroupRecording(Recording):
             super().take(known)
 
     def note_departure(self, to: int, flow_id: int) -> None:
-        """Record that gradients leave."""
+        """Record that gradients are sent to worker `to`."""
         now_ns = clock()
         self._note(f"gradients to worker {to}", SENT, now_ns, now_ns, flow_id)
 
     def note_arrival(self, sender: int, flow_id: int) -> None:
-        """Record that gradients have arrived, before they are handled, because that may end their
-        pass.
+        """Record that gradients have arrived. This is called before the gradients are handled,
+        because their pass may then end.
         """
         now_ns = clock()
         self._note(f"gradients of worker {sender}", CAME, now_ns, now_ns, flow_id)

@@ -15,11 +15,11 @@ from ..rpc.message.message import Message
 from . import group_recording
 from .ranges_as_bytes import pack_ranges
 
-# The size of one answer with recorded ranges, which must fit in a message's header.
+# The most bytes of recorded ranges in one answer; they must fit in a message's header.
 PIECE_BYTES: Final = 256 << 10
 
-# Guards the fields below: the worker that profiles the group, the last worker that did, and the
-# ranges that were not sent to it yet.
+# Guards the variables below: the worker that profiles the group; the worker that last ended a
+# profile; and the recorded ranges, until that worker has fetched them.
 _lock = threading.Lock()
 _profiler: Worker | None = None
 _fetcher: Worker | None = None
@@ -45,7 +45,7 @@ def answer(request: Message) -> Reply:
 def begin(profiler: Worker, wanted: Wanted) -> None:
     """Start to record for a worker.
 
-    Raises  RpcError with the worker that profiles the group already
+    Raises  RpcError if a worker profiles the group already; the error names that worker
     """
     global _profiler, _packed
     with _lock:
@@ -56,7 +56,7 @@ def begin(profiler: Worker, wanted: Wanted) -> None:
 
 
 def end(profiler: Worker) -> tuple[int, int]:
-    """End the recording; return the number of bytes to fetch, and of ranges that were dropped."""
+    """End the recording; return the number of its bytes, and the number of dropped ranges."""
     global _profiler, _fetcher, _packed
     with _lock:
         if _profiler is not profiler:
@@ -69,7 +69,7 @@ def end(profiler: Worker) -> tuple[int, int]:
 
 
 def fetch(profiler: Worker, at: int) -> bytes:
-    """Return the next piece of the recording; nothing for a worker that did not request it."""
+    """Return the recording's piece from byte `at`; b"" for a worker that did not end it."""
     global _packed
     with _lock:
         if _fetcher is not profiler:

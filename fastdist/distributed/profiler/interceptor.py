@@ -20,9 +20,9 @@ from .group_recording import group_recording
 from .ranges_as_bytes import pack_ranges, unpack_ranges
 from .served import ServedRecording
 
-# Names in a message's metadata: the job-wide id of the call or the gradients; whether the callee
-# must return events, and which; the times of the request's arrival and answer on the callee's
-# clock; and the ranges. On the callee, a request also holds its recording under a separate name.
+# Names in a message's metadata, in this order: the job-wide id of a call; whether the callee must
+# return events; which events; when the request arrived and was answered, on the callee's clock; the
+# ranges; the recording of a request (on the callee only); the job-wide id of sent gradients.
 _ID: Final = "profiler.id"
 _EVENTS: Final = "profiler.events"
 _WANTED: Final = "profiler.wanted"
@@ -30,7 +30,7 @@ _CLOCK: Final = "profiler.clock"
 _RANGES: Final = "profiler.ranges"
 _RECORDING: Final = "profiler.recording"
 _FLOW: Final = "profiler.flow"
-# The most bytes of ranges in an answer, which must fit in its header.
+# The most bytes of ranges in an answer; they must fit in the answer's header.
 _MOST_BYTES: Final = 256 << 10
 
 
@@ -41,7 +41,7 @@ class ServingInterceptor:
     serves: frozenset[int] | None = frozenset({MessageType.RUN_WITH_PROFILING_REQ})
 
     def request_in(self, message: Message) -> AbstractContextManager[Any] | None:
-        """Record the work of a request if its caller profiles it."""
+        """Record the work of a request if the caller profiles the call."""
         if message.type != MessageType.RUN_WITH_PROFILING_REQ:
             return None
         came_ns, metadata, sender = clock(), message.metadata, message.peer.id
@@ -49,7 +49,7 @@ class ServingInterceptor:
         opened: AbstractContextManager[Any] = nullcontext()
         if flag(metadata, _EVENTS, sender):
             recording = ServedRecording(wanted_of(texts(metadata, _WANTED, sender)))
-            # The answer may be sent by another thread, which only has the request.
+            # Another thread may send the answer; it finds the recording in the request.
             metadata[_RECORDING] = (recording, came_ns)  # type: ignore[assignment]
             opened = recording.here()
         group = group_recording()
@@ -94,7 +94,7 @@ class CallingInterceptor(ServingInterceptor):
     def __init__(self) -> None:
         self._making = _Making()
         self._manager = RemoteProfilerManager.get_instance()
-        self._calls: dict[int, ProfiledCall] = {}  # insertions and removals are atomic
+        self._calls: dict[int, ProfiledCall] = {}  # no lock: insertions and removals are atomic
 
     def begin(self, call: ProfiledCall) -> None:
         """Associate the next request of this thread with a call."""
@@ -114,25 +114,25 @@ class CallingInterceptor(ServingInterceptor):
         self._manager.erase_key(call.profiling_id)
 
     def request_in(self, message: Message) -> AbstractContextManager[Any] | None:
-        """Record the work of a request if its caller profiles it, and the arrival of gradients."""
+        """Record the arrival of gradients, and the work of a request from a profiled call."""
         _take_gradients(message)
         return super().request_in(message)
 
     def response_out(self, message: Message, request: Message) -> None:
-        """Add events to an answer, and mark gradients that travel in it."""
+        """Add events to an answer, and mark the gradients in that answer."""
         if _FLOW in request.metadata:
             self._mark_gradients(message)
         super().response_out(message, request)
 
     def _mark_gradients(self, message: Message) -> None:
-        # A root that has waited for a while sends messages without gradients, which are not marked.
+        # The root worker of a pass that waits sends messages without gradients: nothing to mark.
         group = group_recording() if message.tensors else None
         if group is not None:
             flow_id = message.metadata[_FLOW] = self._manager.get_next_profiler_id()
             group.note_departure(message.peer.id, flow_id)
 
     def request_out(self, message: Message) -> None:
-        """Wrap a call of this thread, and mark gradients that it sends."""
+        """Wrap a call of this thread, and mark gradients that this thread sends."""
         if message.effective_type == MessageType.BACKWARD_AUTOGRAD_REQ:
             self._mark_gradients(message)
             return
@@ -182,7 +182,7 @@ def _take_gradients(message: Message) -> None:
 def _offset_ns(sent_ns: int, theirs: tuple[int, ...]) -> int:
     """Return the offset of this worker's clock from the callee's clock.
 
-    The callee's part of the call is assumed to be in the middle of the call's duration.
+    The request and the answer are assumed to be under way for equally long.
     """
     if len(theirs) != 2:
         raise MessageError(f"the answer of a profiled call has the times {theirs}; expected two")

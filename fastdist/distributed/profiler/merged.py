@@ -18,7 +18,7 @@ from .served import RPC
 class TimeLine(NamedTuple):
     """The work of all workers on one clock: events, names of workers, and arrows between events.
 
-    `critical` has the ids() of events on the critical path.
+    `critical` contains the id() of each event on a critical path.
     """
 
     events: EventList
@@ -42,7 +42,7 @@ class TimeLine(NamedTuple):
         Trace(*self).export(path)
 
     def _repr_html_(self) -> str:
-        """Return the page as an HTML frame for a notebook."""
+        """Return the time line as an HTML frame for a notebook."""
         from ...instrumentation.notebook import page
         from ...profiler.trace import Trace
 
@@ -65,8 +65,9 @@ def merge(
     clocks: Mapping[int, Clock],
     workers: Mapping[int, str],
 ) -> TimeLine:
-    """Return the time line of all ranges; `clocks` convert each worker's times to one clock. All
-    arguments have worker ids as keys.
+    """Return the time line of all ranges; `clocks` convert each worker's times to one clock.
+
+    The keys of all three arguments are worker ids.
     """
     aligned = [
         known._replace(

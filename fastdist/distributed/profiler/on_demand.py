@@ -1,6 +1,6 @@
-"""Loads the rest of this package when a recording opens here, or for another worker's profile.
+"""Loads the rest of this package when this worker opens a recording, or serves another's profile.
 
-Most workers never profile, and the other modules would take a tenth of the time of init_rpc.
+Most workers never profile, and loading the other modules would take a tenth of init_rpc's time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LateInterceptor:
     serves: Final = frozenset({MessageType.RUN_WITH_PROFILING_REQ})
 
     def request_in(self, message: Message) -> AbstractContextManager[Any] | None:
-        """Record the work of a request if its caller profiles it."""
+        """Record the work of a request if the caller profiles the call."""
         opened: AbstractContextManager[Any] | None = _load(_CALLS).serving.request_in(message)
         return opened
 
@@ -51,7 +51,7 @@ def install() -> None:
 
 
 def _load(name: str) -> Any:
-    # Also waits for an import of the module that another thread has begun.
+    # import_module waits while another thread imports the module; sys.modules would not wait.
     return importlib.import_module(name)
 
 

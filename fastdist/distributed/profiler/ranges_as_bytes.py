@@ -11,7 +11,7 @@ from ...core.errors import MessageError
 from ...instrumentation.time_ranges import TimeRange
 
 _MOST_BYTES: Final = 1 << 30
-# The fields with plain values: numbers and texts; each distinct text is written once.
+# The fields of a TimeRange that are numbers, texts or booleans. A distinct text is written once.
 _NUMBERS: Final = (
     *("start_ns", "stop_ns", "thread_id", "node_id", "flow_id", "kernel_id"),
     *("flops", "memory_bytes", "device_memory_bytes", "sequence_nr"),
@@ -22,7 +22,8 @@ _PLAIN: Final = (*_NUMBERS, *_TEXTS, *_FLAGS)
 
 
 def pack_ranges(ranges: Sequence[TimeRange], most_bytes: int = _MOST_BYTES) -> bytes:
-    """Return ranges as bytes; if these are too many, drop the later half until they fit.
+    """Return ranges as bytes; while these are more than `most_bytes`, drop the later half of the
+    ranges.
 
     Each distinct text and stack is written once.
     """

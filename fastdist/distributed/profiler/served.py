@@ -40,7 +40,7 @@ class ServedRecording(Recording):
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """Record the work of this thread in the block, and the calls that it makes."""
+        """Record the work and the calls of this thread in the block."""
         me, outer = threading.get_ident(), _here.recording
         with self._lock:
             self._threads.append(me)
@@ -57,7 +57,7 @@ class ServedRecording(Recording):
                     recordings.end(self)
 
     def stop(self) -> list[TimeRange]:
-        """Stop recording. The answer waits for work on devices when it is sent."""
+        """Stop recording. Work on devices is awaited later, when the answer is sent."""
         time_ranges.forget(self)
         return self.ranges
 
@@ -71,7 +71,7 @@ class ServedRecording(Recording):
         self.take(range_of_op(*given))
 
     def await_work(self, work: DeviceWork) -> None:
-        """Add the range of a device's work for the request when it is done."""
+        """Add the range of a device's work for the request when that work is done."""
         if threading.get_ident() in self._threads:
             super().await_work(work)
 
@@ -89,7 +89,7 @@ def recording_here() -> ServedRecording | None:
 
 
 class Following:
-    """A pool whose jobs are recorded as work of the request for which a call was made."""
+    """A pool whose jobs are recorded as work of the request to which `recording` belongs."""
 
     def __init__(self, pool: Executor, recording: ServedRecording) -> None:
         self._pool = pool

@@ -1,7 +1,7 @@
 """Calls between workers: rpc_sync, rpc_async and remote, and the code that delivers them.
 
-The public names are in api.py, options.py, functions.py and init.py. A package below uses only the
-packages listed before it, except that files of the last two belong to several levels:
+The public names are in api.py, options.py, functions.py and init.py. Each package in this list uses
+only packages above it, except for files of the last two packages, which belong to several levels:
 
 message/        the contents of a message, its bytes, and which values may be loaded
 workers/        the workers of the group, and how each life of a worker begins, proceeds and ends
@@ -20,13 +20,13 @@ leaving.py           leaves the group, in stages
 shutdown_barrier.py  waits until no member has a call under way; shutdown_reports.py: the reports
                      that members send to this barrier
 closing.py           the steps that close an agent
-process_end.py       notices that a process ends without rpc.shutdown(), and the reason
+process_end.py       detects that this process ends without rpc.shutdown(), and the reason
 lost_workers.py      lists the lost workers, for errors of a shutdown
 notices.py           sends notices to other workers without waiting for an answer
 arena_offers.py      the handshake by which two workers share memory
 handlers.py          maps each kind of request to the function that answers it
-interceptors.py      how autograd, forward mode and the profiler add to messages; rpc does not
-                     import them
+interceptors.py      how autograd, forward mode and the profiler add data to messages; rpc does not
+                     import these packages
 devices.py           checks that device maps name existing devices
 debug_info.py        get_debug_info and get_metrics; metrics.py: the counters;
                      debug_log.py: the log at DEBUG
@@ -35,14 +35,14 @@ constants.py         defaults, under PyTorch's names
 A blocking caller does all the work of its call in its own thread, on a lane that it borrows. The
 progress thread completes the Futures of all other calls. At the callee, the leader of the thread
 pool takes a request from the listener and runs it directly (concurrency/thread_pool.py, Note
-[Leader and followers]). So neither end hands a call from one thread to another. Messages between
+[Leader and followers]). So neither worker hands a call from one thread to another. Messages between
 workers of one machine go through shared memory (pipe/ring), other messages through ZeroMQ.
 
-A connection may break while both workers live. A call keeps one id for its whole life, and the
-callee remembers the calls that run and the answers that it sent (workers/callers.py). When the
-caller connects again, it queries the state of its calls (workers/reconciliation.py). So no call
-runs twice. A call fails only if its answer was too large to be kept; the error then says whether
-the call ran.
+A connection may break while both workers live. A call keeps one id until it ends, and the callee
+remembers the calls that run and the answers that it sent (workers/callers.py). When the caller
+connects again, it queries the state of its calls (workers/reconciliation.py). So no call runs
+twice. After a broken connection, a call fails only if its answer was too large to be kept; the
+error then says whether the call ran.
 
 A worker that was declared lost but still runs is fenced (workers/workers.py): everything that it
 waits for fails with a GivenUpError. It can join again as a new life (workers/joining.py).
@@ -191,7 +191,7 @@ else:
         if name == "BackendType":
             return backend_registry.BackendType
         if name == "_server_process_global_profile":
-            # This module is in a layer above rpc, as it uses the profiler: import it on demand.
+            # The module below uses the profiler, a layer above rpc: import it on demand.
             above = importlib.import_module(f"{__name__}.server_process_global_profiler")
             return above._server_process_global_profile
         if name in _ALIASES:

@@ -47,7 +47,7 @@ class RpcAgent(ABC):
     counts: CallCounts
     client: Client
     pool: ThreadPool
-    # Sends notices to other workers without waiting for them.
+    # Sends notices to other workers; callers do not wait until a notice is sent.
     notice_sender: NoticeSender
     rrefs: RRefContext
 
@@ -70,18 +70,19 @@ class RpcAgent(ABC):
         return self.workers.info_of(to)
 
     def worker(self, to: str | int | WorkerInfo | None = None) -> Worker:
-        """Return this worker, or the present life of another worker: the key of data about it.
+        """Return the Worker of this worker, or of another worker's present life, which is the key
+        of data about that life.
 
         Raises  RpcError naming the workers that exist
         """
         return self.workers.get(self.me.rank if to is None else to)
 
     def get_worker_infos(self) -> list[WorkerInfo]:
-        """Return all workers by id."""
+        """Return the WorkerInfos of all workers, ordered by id."""
         return [worker.info for worker in self.workers.all()]
 
     def device_map_to(self, worker: Worker) -> Mapping[Device, Device]:
-        """Return the map from this worker's devices to another worker's, for tensors sent there."""
+        """Return the map from this worker's devices to `worker`'s, for tensors that are sent."""
         maps = self.options.device_maps
         return maps.get(worker.name, {}) if maps else {}
 
@@ -107,8 +108,8 @@ class RpcAgent(ABC):
         meanwhile: Callable[[], object],
     ) -> list[Future[Any]]:
         """Run each (function, args) on its worker with the default timeout. Call `meanwhile` when
-        all requests have been sent, then wait, and return the outcomes. The calling thread does all
-        of this.
+        all requests have been sent, then wait for the answers, and return the outcomes. The calling
+        thread does all of this.
         """
         begun = [outcome_of(self._begin, *call, {}, UNSET_RPC_TIMEOUT) for call in calls]
         try:
@@ -116,7 +117,8 @@ class RpcAgent(ABC):
             return [outcome_of(lambda call: call.value().wait(), one) for one in begun]
         finally:
             for one in begun:
-                # An exception interrupted this thread before it waited for the call.
+                # Give up the calls for which this thread has not waited, because of an exception.
+                # give_up() ignores calls that have ended.
                 if one.exception() is None and isinstance(one.value(), LaneCall):
                     one.value().give_up()
 
@@ -156,17 +158,18 @@ class RpcAgent(ABC):
         return self.client.send_direct(to, kind, tensors, metadata)
 
     def use_plain_calls(self) -> None:
-        """Route users' calls directly to this agent and its references, not through a profile: see
-        profiler/calls.py.
+        """Route users' calls directly to this agent and to `rrefs`, not through the ProfiledCalls
+        of profiler/calls.py.
         """
         own = (self.call, self.call_each, self.call_async)
         ways = (*own, self.rrefs.create_remote, self.rrefs.fetch)
         self.client.users = SimpleNamespace(**{way.__name__: way for way in ways})
 
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
-        """Run function(*arguments) soon in the agent's pool; user calls do not delay it.
+        """Run function(*arguments) soon in the agent's pool, without waiting for users' calls.
 
-        For work that others wait for, such as a handler. Return False if the pool is closed.
+        This is for work that other threads or workers wait for, such as a handler. Return False if
+        the pool is closed.
         """
         return self.pool.submit_uncounted(function, *arguments)
 
@@ -181,7 +184,7 @@ class RpcAgent(ABC):
     get_timeout = get_rpc_timeout  # PyTorch's name
 
     def join(self, shutdown: bool = False, timeout: float = 0) -> None:
-        """Call `leave`, under PyTorch's name; the argument shutdown is ignored.
+        """Call `leave`; `join` is PyTorch's name for it. The argument `shutdown` is ignored.
 
         Raises  ShutdownIncomplete
         """
@@ -214,7 +217,7 @@ class RpcAgent(ABC):
 
     @abstractmethod
     def leave(self, timeout_s: float) -> None:
-        """Wait until no call is under way anywhere, and notify others that this worker leaves.
+        """Wait until no worker has a call under way, and notify others that this worker leaves.
 
         Units   timeout_s: 0 waits for the other workers to call shutdown, as long as they live
         Raises  ShutdownIncomplete
@@ -222,7 +225,9 @@ class RpcAgent(ABC):
 
     @abstractmethod
     def ends_at_exit(self, why: str) -> None:
-        """Store why the process ends without a shutdown; the next shutdown sends the reason."""
+        """Store why the process ends before its program called shutdown. The shutdown at exit
+        sends the reason.
+        """
 
     @abstractmethod
     def shutdown(self) -> None:
@@ -248,7 +253,7 @@ _id_offset = 0
 _start_hooks: list[Callable[[int], object]] = []
 _stop_hooks: list[Callable[[], None]] = []
 _debug_infos: list[Callable[[], Mapping[str, object]]] = []
-# Called with each agent that becomes this process's agent, and with None at its end.
+# Called with each agent that becomes this process's agent, and with None when that agent ends.
 _watchers: list[Callable[[RpcAgent | None], None]] = []
 
 
@@ -257,11 +262,11 @@ def add_hooks(
     stop: Callable[[], None],
     lost: Callable[[Worker], None] | None = None,
 ) -> None:
-    """Call start(worker_id) before this worker can be reached, and stop() when it no longer can.
+    """Call start(worker_id) before other workers can reach this one, and stop() after RPC ended.
 
     lost(worker) is called, on a pool thread, for each worker that is lost or leaves.
 
-    Note    start is called immediately if RPC is up
+    Note    start(worker_id) is called immediately if RPC is up
     """
     _start_hooks.append(start)
     _stop_hooks.append(stop)
@@ -281,7 +286,7 @@ class DebugInfo(dict[str, str]):
     """A dictionary that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from fastdist.instrumentation.notebook import table  # few workers show a table
+        from fastdist.instrumentation.notebook import table  # late: few workers show a table
 
         return table(["name", "value"], self.items())
 
@@ -294,8 +299,9 @@ def more_debug_info() -> dict[str, str]:
 def id_offset() -> int:
     """Return the first number for ids that begin with this worker's id.
 
-    It is 0 in a group where no rank has a second life. Otherwise it is random. An earlier life may
-    have used the first ids, and values or messages of a context with those ids may still exist.
+    The number is 0 in a group in which no rank can have a second life. Otherwise it is random,
+    because an earlier life of this rank may have used the first ids, and values or messages of a
+    context with those ids may still exist.
     """
     return _id_offset
 
@@ -341,7 +347,7 @@ def current_agent_or_none() -> RpcAgent | None:
 
 
 def watch_agent(watcher: Callable[[RpcAgent | None], None]) -> None:
-    """Call watcher(agent) with each agent that becomes this process's, and with None at its end."""
+    """Call watcher(agent) for this process's agent, now and at each change; None for no agent."""
     _watchers.append(watcher)
     if _agent is not None:
         watcher(_agent)

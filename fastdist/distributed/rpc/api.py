@@ -68,9 +68,9 @@ _get_current_rpc_agent = get_current_agent
 _is_current_rpc_agent_set = agents.is_current_agent_set
 
 
-# The types of calls. Type checkers compare a tuple of arguments with the parameters of the
-# function; they do not compare a list or keyword arguments. A function that returns a Future must
-# be decorated with async_execution; its caller gets the Future's value.
+# The overloads below declare the types of calls. Type checkers compare a tuple of arguments with
+# the parameters of the function; they do not compare a list or keyword arguments. A function that
+# returns a Future must be decorated with async_execution; the caller then gets the Future's value.
 @overload
 def rpc_sync(
     to: To,
@@ -146,7 +146,7 @@ def rpc_sync(
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments; none if None. Inside a context, tensors keep their history.
-        kwargs: Its keyword arguments; none if None.
+        kwargs: The keyword arguments of func; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
@@ -237,13 +237,13 @@ def rpc_async(
 ) -> Future[Any]:
     """Run func(*args, **kwargs) on worker `to` and return a Future of its result.
 
-    Note    arguments are copied before this returns, and may be changed right after
+    Note    arguments are copied before this function returns, and may be changed afterwards
 
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
-        args: Its positional arguments; none if None.
-        kwargs: Its keyword arguments; none if None.
+        args: The positional arguments of func; none if None.
+        kwargs: The keyword arguments of func; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
@@ -347,9 +347,9 @@ def remote(
     Args:
         to: The name, id or WorkerInfo of the owner; may be this worker.
         func: A function that the owner can import, or a class, of which an object is created.
-        args: Its positional arguments; none if None.
-        kwargs: Its keyword arguments; none if None.
-        timeout: Seconds that the owner may take to make the value; 0 waits forever, -1 takes the
+        args: The positional arguments of func; none if None.
+        kwargs: The keyword arguments of func; none if None.
+        timeout: Seconds that the owner may take to create the value; 0 sets no limit, -1 takes the
             options' rpc_timeout (60).
 
     Returns:
@@ -382,13 +382,13 @@ def remote(
 
 @folds
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
-    """Return the WorkerInfo of a name, or this worker's own.
+    """Return the WorkerInfo of the worker with a name or id, or of this worker.
 
     Raises  RpcError for an unknown name; TypeError for a value that is not a name, id or
             WorkerInfo; RpcNotRunningError if RPC is not initialized on this worker
 
     Args:
-        worker_name: A name, an id or a WorkerInfo; this worker's own if None.
+        worker_name: The name, id or WorkerInfo of a worker; this worker if None.
 
     Returns:
         A WorkerInfo with the fields `name` and `id`.
@@ -405,32 +405,32 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     """Leave the group; if graceful, after all workers have called this and no call is under way.
 
     A group without a world size has no barrier: its members come and go. A member that leaves waits
-    for the calls that it made and for the calls that it serves. It sends their answers, releases
-    its references, and ends when the callers have read their answers. A later call to it fails with
-    a WorkerLostError, and has not run.
+    for the calls that it made and for the calls that it serves. It answers the served calls,
+    releases its references, and ends when the callers have read the answers. A later call to this
+    member fails with a WorkerLostError without having run.
 
     The barrier does not wait for a lost worker. A worker is lost if it gives no sign of life, or if
     its process ended before its own shutdown: it was killed, or ended by an exception, sys.exit()
     or os._exit(). A warning in the log names the lost worker and the reason. The shutdown of all
-    other workers raises an error, because work of the lost worker may be unfinished. A worker that
-    only serves has no other way to learn of the loss. If a launcher watches the workers, or the
-    group has no world size, there is only the warning. With the option `restarts`, shutdown gives a
-    lost worker 60 s, or half of the timeout, to come back. After 5 s, and then at doubling
-    intervals, a log line names the workers that shutdown waits for.
+    other workers raises an error, because work of the lost worker may be unfinished, and a worker
+    that only serves calls does not notice the loss otherwise. If a launcher watches the workers, or
+    the group has no world size, there is a warning but no error. With the option `restarts`,
+    shutdown gives a lost worker 60 s, or half of the timeout, to come back. After 5 s, and then at
+    doubling intervals, a log line names the workers for which shutdown waits.
 
     A function decorated with async_execution whose Future has no value holds up the shutdown while
     its caller waits. If the caller has given up, a warning names the function.
 
-    If a signal handler raises during the shutdown, the wait ends and RPC stays up: a second
-    shutdown() can finish it. A handler may call shutdown() itself.
+    If a signal handler raises during the shutdown, the wait ends and RPC stays up: call shutdown()
+    again to end RPC. A handler may call shutdown() itself.
 
     Units   timeout in seconds, for the whole wait. 0, the default, waits for the other workers as
             long as they live, and then 15 s for calls under way
     Raises  ShutdownIncomplete naming the workers that did not call shutdown, the calls that did not
             end, or the workers that were lost; RPC is shut down in any case; RpcNotRunningError if
             RPC is not initialized on this worker
-    Source  PyTorch, torch/distributed/rpc/api.py, shutdown: a group without a world size has no
-            barrier there either
+    Source  PyTorch, torch/distributed/rpc/api.py, shutdown: in PyTorch, too, a group without a
+            world size has no barrier
 
     Args:
         graceful: Whether to wait for all other workers; if False, this worker leaves immediately.
@@ -452,7 +452,7 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
         except FastdistError:
             _end(agent)
             raise
-        # Any other exception comes from a signal handler: RPC stays up for a second shutdown.
+        # Not reached after an exception of a signal handler: RPC stays up for a second shutdown.
         _end(agent)
 
 
@@ -476,7 +476,7 @@ def _set_rpc_timeout(timeout: float) -> None:
 
 
 def _barrier(worker_names: Iterable[str]) -> None:
-    """Wait until all of these workers have called this; this worker must be one of them.
+    """Wait until all of these workers have called this function; this worker must be among them.
 
     Raises  the errors of _all_gather
     """
@@ -484,7 +484,7 @@ def _barrier(worker_names: Iterable[str]) -> None:
 
 
 def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
-    """Wait until all workers of the group have called this.
+    """Wait until all workers of the group have called this function.
 
     Units   timeout in seconds; 0 waits as long as the other workers live
     Raises  the errors of _all_gather

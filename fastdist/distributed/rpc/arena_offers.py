@@ -1,8 +1,8 @@
-"""How two workers of one machine agree to lend each other memory, and how that ends."""
+"""How two workers of one machine agree to lend each other memory, and how the lending ends."""
 
-# See the note in distributed/arena. The agent itself sends an offer, as a request, at the first
-# large tensor for a peer. While the offer is under way, and if it is refused, tensors go in
-# messages.
+# distributed/arena/__init__.py describes the protocol. The agent sends an offer, as a request, when
+# it packs the first large tensor for a peer. While the offer is under way, and if it is refused,
+# tensors are sent inside messages.
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ArenaOffers:
-    """This worker's arena, the arenas that other workers have offered, and the lenders to peers.
+    """This worker's arena, the arenas that other workers offered, and a Lender for each peer.
 
     Thread  any
     """
@@ -64,7 +64,7 @@ class ArenaOffers:
         self._ipc.register()
 
     def lender_to(self, worker: Worker) -> Lender | None:
-        """Return the lender to a worker; None for this worker or one on another machine."""
+        """Return the Lender for a worker; None for this worker or a worker on another machine."""
         if not self._is_wanted or worker.is_self or not self._shares_processes_with(worker):
             return None
         lender = Lender(lambda lender: self._offer_soon(lender, worker))
@@ -179,7 +179,7 @@ class ArenaOffers:
         return Reply([], {"proof": proof})
 
     def _try(self, worker: Worker, arena_id: int, fd: int, size: int, block: Value | None) -> bytes:
-        """Open the arena of an offer, and return the bytes in the offer's block."""
+        """Open the arena of an offer, and return the bytes in the offer's block as a proof."""
         if not self._is_wanted:
             raise ArenaError("it is configured to use other channels")
         if not self._shares_processes_with(worker):
@@ -197,8 +197,8 @@ class ArenaOffers:
                 if found is not None and found[0] != arena_id:
                     _close(found[0])
         proof = bytes(arena.take(block, _PROOF_BYTES))
-        # Checked after the arena is in the table: if the worker is lost later, handling its loss
-        # gives the memory back.
+        # Check after the arena is in _borrowed: if the worker is lost later, peer_lost() gives the
+        # memory back.
         if worker.is_dead:
             self._give_back(worker)
         return proof
@@ -219,7 +219,7 @@ class ArenaOffers:
             return self._arena
 
     def _end_in_time(self, arena: Arena, lender: Lender, record: Record) -> None:
-        # A peer that was lost but lives may still read blocks that it has taken.
+        # A lost peer whose process lives may still read blocks that it has taken: try again later.
         holds_some = True
         try:
             holds_some = arena.end_all(lender, is_gone=not _lives(record))

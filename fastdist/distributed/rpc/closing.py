@@ -1,4 +1,4 @@
-"""The steps that close an agent: each runs once, even if exceptions interrupt them."""
+"""The steps that close an agent: all of them run, even if exceptions interrupt some of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 
 
 class Closing:
-    """The remaining steps of a close; each step must be able to run twice.
+    """The remaining steps of a close; each step may run a second time after an interruption.
 
-    An exception of a signal handler, such as Ctrl-C, ends `go_on`; the next call begins with the
-    step that was interrupted. A step that has failed twice is skipped.
+    An exception of a signal handler, such as Ctrl-C, ends `go_on`; the next call of `go_on` begins
+    with the step that was interrupted. A step that has failed twice is skipped.
 
-    Thread  the thread that created it; `go_on` does nothing in another thread
+    Thread  the thread that created this object; `go_on` does nothing in another thread
     """
 
     def __init__(self, steps: Iterable[Callable[[], object]]) -> None:

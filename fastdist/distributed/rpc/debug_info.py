@@ -1,4 +1,4 @@
-"""What a worker reports about itself: its counters, and data that helps to debug a hang."""
+"""A worker's reports about itself: its counters, and data that helps to debug a hang."""
 
 from __future__ import annotations
 

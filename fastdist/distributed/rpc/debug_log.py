@@ -1,9 +1,9 @@
 """DEBUG log lines about a worker's calls, other workers, contexts and passes."""
 
 # Note [Saying nothing]
-# Each call reaches this code several times, so it must cost little: it reads one flag of one
-# object. The flags are set from the loggers' levels when RPC starts. They are set again whenever
-# logging clears its cache of levels: at each change of a level, and at logging.disable.
+# Each call reaches this code several times, so without DEBUG the code only reads a flag of
+# `debug_log`. The flags are set from the loggers' levels when RPC starts. They are set again
+# whenever logging clears its cache of levels: at each change of a level, and at logging.disable.
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DebugLog:
         _CALLS.debug(text, rank, id_text(message_id), _name_of(kind), peer, what)
 
     def worker(self, rank: int, text: str, *args: object) -> None:
-        """Log an event between workers."""
+        """Log an event that concerns another worker, such as a new connection."""
         if self.of_workers:
             _WORKERS.debug("rank %d: " + text, rank, *args)
 
@@ -54,7 +54,7 @@ class DebugLog:
         _CONTEXTS.debug("rank %d: context %s: " + text, rank, id_text(context_id), *args)
 
     def backward(self, rank: int, context_id: int, pass_id: int, text: str, *args: object) -> None:
-        """Log an event of a pass on this worker."""
+        """Log an event of a distributed pass on this worker."""
         which = id_text(context_id), id_text(pass_id)
         _PASSES.debug("rank %d: context %s, pass %s: " + text, rank, *which, *args)
 

@@ -1,4 +1,4 @@
-"""Checks that the devices in options and device maps exist, at both ends."""
+"""Checks that the devices in options and device maps exist, on this worker and its callees."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _problem_of_maps(me: Record, records: Sequence[Record]) -> str:
 
 
 def _first_missing(devices: Iterable[Device]) -> str:
-    """Return text on the first missing device and the existing devices; empty if all exist."""
+    """Return a text on the first missing device and the existing ones; "" if all devices exist."""
     for device in devices:
         try:
             count = backend_of(device.type).device_count()

@@ -22,7 +22,7 @@ def async_execution(fn: Callable[P, T]) -> Callable[P, T]:
         fn: The function; it returns a Future.
 
     Returns:
-        The function; callers get the value of the Future, and no thread of the callee waits for it.
+        The function. Callers get the Future's value; no thread of the callee waits for this value.
 
     Example:
         >>> @rpc.functions.async_execution

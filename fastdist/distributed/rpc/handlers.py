@@ -1,15 +1,17 @@
 """The table of functions that answer requests, by message type."""
 
 # A handler gets a request (request.peer is the sender's life), and returns the content of the
-# response: None, a Reply(tensors, metadata), or a Future of either; a Future is answered when it is
-# done. Its exceptions are raised at the sender, with the traceback.
+# response: None, a Reply(tensors, metadata), or a Future of one of these. In the last case the
+# response is sent when the Future is done. An exception of the handler is raised at the sender,
+# with the traceback.
 #
 #     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)
 #     future = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, gradients,
 #                         {"context_id": 5}, timeout_s=0, retries=0)      # a Future of a Reply
 #
-# Handlers run on pool threads, and do not count towards the limit for users' functions, so they
-# never wait behind these. A handler that has to wait long should return a Future instead.
+# Handlers run on pool threads, and do not count towards the limit for users' functions. So a
+# handler never waits until a user's function ends. A handler that has to wait long should return a
+# Future instead.
 
 from __future__ import annotations
 
@@ -31,13 +33,13 @@ class Reply(NamedTuple):
 
 
 class ValueReply(NamedTuple):
-    """A response whose body is a Python value, for types whose callers read a value."""
+    """A response whose body is a Python value, for message types whose callers read a value."""
 
     value: Any
 
 
 class DeferredResult(NamedTuple):
-    """The result of a function or handler of this package whose Future is the answer.
+    """Returned by a function or a handler to send the later result of `future` as the response.
 
     `what` is the name of the function, for log lines and errors.
     """
@@ -54,7 +56,7 @@ _handlers: dict[int, Handler] = {}
 
 
 def register_handler(message_type: int, handler: Handler) -> None:
-    """Set the handler for requests of message_type, replacing a former one."""
+    """Set the handler for requests of message_type; a former handler is replaced."""
     _handlers[message_type] = handler
 
 

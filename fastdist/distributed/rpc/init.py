@@ -58,8 +58,8 @@ def init_rpc(
 ) -> None:
     """Join the group as worker `name`, and start to serve requests.
 
-    Without a world size, here or in the environment, the group is dynamic: members may come and go.
-    A worker that was started again runs the hooks of on_restart for itself before this returns.
+    If neither `world_size` nor the environment sets a world size, the group is dynamic: workers may
+    join and leave. In a restarted worker, init_rpc also runs that worker's hooks of `on_restart`.
 
     Raises  RpcError if this worker or the group is configured wrongly; StoreTimeoutError naming the
             members that did not join within the options' init_timeout
@@ -125,7 +125,7 @@ def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
 
 def _start(name: str, backend: Any, rank: int, world_size: int | None, options: Any) -> None:
     global _init_counter, _store
-    share_freed_memory()  # before threads exist that have separate heaps
+    share_freed_memory()  # first, because it affects only threads that start later
     meeting_s = options.meeting_s()
     deadline = time.monotonic() + meeting_s
     restarts = getattr(options, "restarts", False)
@@ -140,7 +140,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         shares=True,
     )
     try:
-        # The time in which the store was found counts towards the timeout.
+        # The time that the rendezvous took counts towards the timeout.
         left_s = max(0.0, deadline - time.monotonic())
         number = _init_counter
         if restarts or not met.world_size:
@@ -182,7 +182,7 @@ def _run_own_restart_hooks() -> None:
     try:
         run_restart_hooks(api.get_worker_info())
     except BaseException:
-        # Without these hooks the worker must not serve calls.
+        # The worker must not serve calls if one of its restart hooks failed.
         api.shutdown(graceful=False)
         raise
 
@@ -211,7 +211,7 @@ def make_agent(
     world_size: int,
     rpc_backend_options: TensorPipeRpcBackendOptions,
 ) -> ZmqAgent:
-    """Return a started agent of the class `kind`, which uses ZeroMQ.
+    """Make an agent of the class `kind`, which uses ZeroMQ; start the agent and return it.
 
     Raises  TypeError for options that are not of the agent's options class
     """
@@ -239,7 +239,8 @@ def make_agent(
             max_connections=options.limits.connections,
         ),
     )
-    # Set before the first request comes, which may run a function that makes calls itself.
+    # The current agent is set before the first request arrives: a request may run a function that
+    # makes calls.
     agents.set_current_agent(agent)
     try:
         agent.start()

@@ -1,11 +1,12 @@
 """Interceptors of messages: tangents, autograd and profiler, in this fixed order."""
 
-# The interface by which distributed/autograd and others extend rpc, which does not depend on them:
+# distributed/autograd and other packages extend rpc by this interface, so that rpc does not import
+# them:
 #
 #     class AutogradInterceptor:
 #         def request_out(self, request): ...  # caller: add a block, or tensors, or values
-#         def request_in(self, request): ...  # callee: None, or a context manager that is open
-#                                             # while arguments are read and the function runs
+#         def request_in(self, request): ...  # callee: return None, or a context manager that is
+#                                             # open while arguments are read and the function runs
 #         def response_out(self, answer, request): ...  # callee
 #         def response_in(self, answer, request): ...  # caller
 #     install("autograd", AutogradInterceptor())
@@ -15,23 +16,25 @@
 #   - append to `tensors` (users do not see these, as their arguments refer to tensors by index),
 #     and add a tensor and its tangent to `tangents` as TangentEntry(tensor, level id, tangent);
 #   - set `autograd` to AutogradBlock(context_id, message_id);
-#   - wrap() it in another type: the previous type goes into `inner_type`;
+#   - call the message's `wrap()` to change the type: the first type stays in `inner_type`;
 #   - on arrival, set a tensor's place in a graph (`tensor._edge = ...`) before users get it.
 #     A tensor whose sender had requires_grad set, and which has no edge after all interceptors,
 #     becomes a leaf that requires grad, as in PyTorch;
 #   - put values into `metadata` under its own keys (None, bool, int, float, str, bytes, lists).
-# Interceptors run in ORDER on the way out and in reverse on the way in, so that the last additions
-# are removed first.
-# Each method must be cheap when it has nothing to do; a method that would never do anything is left
-# out. An interceptor for requests of some types alone lists these types in `serves`; on the callee
-# it is called for requests of these types alone. `request` is the request that a response answers,
-# as it was sent or received. response_out runs on the thread that has the result. For an async
-# function that is not the thread that ran request_in, so it must take all its data from `request`.
-# A message without autograd block, tangents and metadata has nothing to remove. So a request of
-# this kind skips request_in, and such a response skips response_in if it answers a call or has no
-# tensors. A response without tensors to such a request skips response_out. An error in request_out
-# is raised to the caller. An error in request_in or response_out is sent to the caller like an
-# error of the function. An error in response_in becomes the call's error.
+# Interceptors run in ORDER for sent messages, and in reverse for received ones, so that the last
+# additions are removed first.
+# Each method must be cheap when it has nothing to do. An interceptor does not define a method that
+# would never do anything. An interceptor that only serves requests of some types lists these types
+# in `serves`; on the callee it is called for requests of these types alone. The argument `request`
+# of response_out and response_in is the request that the response answers: as received in
+# response_out, as sent in response_in. response_out runs on the thread that completes the result.
+# If the function is async, request_in ran on another thread, so response_out must take all its data
+# from `request`.
+# A message without autograd block, tangents and metadata has nothing to remove. So such a request
+# skips request_in, and such a response skips response_in if it answers a call or has no tensors. A
+# response without tensors to such a request skips response_out. An error in request_out is raised
+# to the caller. An error in request_in or response_out is sent to the caller like an error of the
+# function. An error in response_in becomes the call's error.
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ from .message.message import Message
 
 ORDER: Final = ("tangents", "autograd", "profiler")
 
-# Guards changes of the tables below; readers use a tuple as a snapshot.
+# Guards changes of the tables below. Readers do not take this lock: they read one tuple each.
 _installed_lock = threading.Lock()
 _installed: dict[str, object] = {}
 # The methods for each direction, in the order of the calls. For request types that some interceptor
@@ -58,7 +61,7 @@ _answer_out_of: dict[int, tuple[Callable[[Message, Message], None], ...]] = {}
 
 
 def install(name: str, interceptor: object) -> None:
-    """Install an interceptor at its place in ORDER, replacing a former one.
+    """Install an interceptor at its place in ORDER; a former one of this name is replaced.
 
     Raises  ValueError for a name that ORDER does not have
     """

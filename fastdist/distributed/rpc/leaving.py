@@ -6,7 +6,7 @@
 #   SERVING    makes calls and serves calls               shutdown() is called
 #   COMING     its calls end; it reports to the barrier   nothing is under way     timeout, if one
 #              (shutdown_barrier.py)                      anywhere                 was given
-#   GIVING_UP  tells owners that references end,          all have acknowledged    the same, or
+#   GIVING_UP  notifies owners that references end,       all have acknowledged    the same, or
 #              and releases the store                                              SHUTDOWN_TIMEOUT
 #   GATHERING  the barrier again, for these notices       nothing is under way     the same, but not
 #              (not if no member has sent any)            anywhere                 before LEAST_S
@@ -18,17 +18,18 @@
 #
 # A worker that does not leave in order goes directly to CLOSING: after an error, with
 # graceful=False, or at the exit of the process. In a dynamic group there is no barrier: COMING and
-# GATHERING wait only for the work here. A worker that the others have given up (is_out in
-# workers/workers.py) is fenced: each stage before CLOSING fails immediately with a GivenUpError.
+# GATHERING wait only for this worker's own work. A worker that the others have declared lost
+# (is_out in workers/standing.py) is fenced: each stage before CLOSING fails immediately with a
+# GivenUpError.
 #
 # The store is closed before the last barrier ends. When a worker returns from shutdown and joins
 # again, it must not find the old store, which is about to end. GATHERING is left out only if rank 0
-# decides that and is the only worker that can host the store: then rank 0 ends GIVING_UP before it
-# announces this verdict.
+# is the root of the barrier and no other worker can host the store. Rank 0 then completes GIVING_UP
+# before it announces that there is no GATHERING.
 #
-# workers/session.py has the view of the other workers: LEAVING after the goodbye, SETTLING when its
-# connection has ended, then DEAD. A worker that is killed, frozen or cut off becomes DEAD in any
-# stage.
+# The other workers see these stages as states in workers/session.py: LEAVING after the goodbye,
+# SETTLING when the leaving worker's connection has ended, then DEAD. A worker that is killed,
+# frozen or cut off becomes DEAD in any stage.
 
 from __future__ import annotations
 
@@ -54,12 +55,14 @@ from .workers.end_reasons import LAUNCHED, level_of_end
 
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
-# When a log line names the workers that a shutdown waits for; the pauses double. A worker that only
-# serves normally waits without a limit for the end of the job. So its first line comes later, and
-# no line follows a pause in which other workers have called it.
+# Seconds from the start of a wait until a log line names the workers that the shutdown waits for.
+# Each further pause is twice as long. A worker that only serves normally waits without a limit for
+# the end of the job. So the first log line of such a worker comes later, and no line is written
+# after a pause in which other workers have called it.
 FIRST_S = 5.0
 FIRST_WITHOUT_LIMIT_S = 60.0
-# How long running functions of other workers may delay a shutdown, and the exit of the process.
+# The most seconds by which functions that other workers have called, and that still run, may delay
+# a shutdown (DRAIN_S) and the exit of the process (DRAIN_AT_EXIT_S).
 DRAIN_S: Final = 5.0
 DRAIN_AT_EXIT_S: Final = 0.5
 _MOST_NAMED: Final = 8
@@ -103,21 +106,22 @@ class Leaving:
             barrier.give_up = functools.partial(give_up, 0.0)
         workers.returned_callbacks.append(barrier.member_returned)
         self.stage = Stage.SERVING
-        self._waits_since = 0.0  # when the present wait began; 0 if it does not wait
+        self._waits_since = 0.0  # when the current wait began; 0 outside of a wait
         self._lost: list[str] = []
 
     def leave(self, timeout_s: float) -> None:
         """Go through the stages up to PARTING. See Note [How a worker leaves].
 
-        Units   timeout_s for all waits together; 0 waits in COMING while the other workers live
-        Raises  ShutdownIncomplete, also after all stages, if a worker of a static group was lost or
-                ended without shutdown, and has not come back; GivenUpError
+        Units   timeout_s for all waits together; with 0, COMING waits while the other workers live
+        Raises  ShutdownIncomplete (possibly after all stages) if a worker of a static group was
+                lost or ended without shutdown, and has not come back; GivenUpError
         """
         if self.stage in (Stage.CLOSING, Stage.CLOSED):
             return  # an earlier shutdown was interrupted in these stages
         began = time.monotonic()
         for call in find_interrupted():
-            # This is a signal handler: the call that it interrupted cannot end before it returns.
+            # A signal handler runs this shutdown: the interrupted call cannot end before the
+            # handler returns.
             call.abandon()
         is_last = self._wait_for_all(Stage.COMING, timeout_s)
         began = began if timeout_s else time.monotonic()
@@ -135,9 +139,9 @@ class Leaving:
             )
 
     def _wait_for_all(self, stage: Stage, timeout_s: float) -> bool:
-        """Wait until no call is under way in the group; in a dynamic group, on this worker.
+        """Wait until no call is under way in the group, or on this worker if the group is dynamic.
 
-        Return whether that was the last wait.
+        Return whether that was the last wait of this shutdown.
         """
         self._workers.require_member()
         self.stage = stage
@@ -155,8 +159,8 @@ class Leaving:
             self._workers.require_member()
         finally:
             self._waits_since = 0.0
-            # Read the losses after the first wait: later, workers may end before their goodbye is
-            # read.
+            # After the first wait, read immediately which workers were lost. Later, a worker that
+            # leaves normally may end before its goodbye is read here, and would count as lost.
             if stage is Stage.COMING:
                 lost = merge_lost([*self._workers.lost(), *self.barrier.lost])
                 self._lost = without(lost, self.barrier.returned)
@@ -171,7 +175,7 @@ class Leaving:
             )
 
     def absent(self) -> list[str]:
-        """Return the members that have not called shutdown, as far as the store knows."""
+        """Return the members that have not called shutdown, according to the store."""
         ranks, num_more = self._group.not_in_shutdown()
         names = [self._name_of(rank) for rank in ranks]
         return [*names, f"{num_more} more"] if num_more else names
@@ -182,7 +186,7 @@ class Leaving:
 
     def for_whom_it_waits(self) -> str:
         """Return text on what delays the shutdown; empty if another worker of this node logs it."""
-        # Check this first: a member that waits in the barrier also has a call under way.
+        # Check the barrier before the calls: a member that waits in it also has a call under way.
         if self._group.is_static and not self.barrier.have_all_come:
             speaker = self._workers.known(self._group.speaker)
             is_gone = speaker is not None and speaker.is_dead
@@ -220,7 +224,7 @@ class Leaving:
         return self.stage in (Stage.SERVING, Stage.COMING) and not is_out
 
     def _tell_after(self, began: float, seconds: float) -> None:
-        """Log what a wait waits for after `seconds`, and again at doubling intervals."""
+        """After `seconds`, log what this worker waits for; log again at doubling intervals."""
 
         _, num_calls = self._counts.activity()
 

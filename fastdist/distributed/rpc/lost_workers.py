@@ -1,4 +1,4 @@
-"""The lost workers and the reasons, as known by this worker, other workers and the store."""
+"""The lost workers and why they ended, as known by this worker, other workers and the store."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .workers.workers import Workers
 
 
 def find_lost(workers: Workers, told: Iterable[str], asked: set[int]) -> list[str]:
-    """Return text about each worker that this worker or others have lost.
+    """Return a line of text about each worker that this worker has lost or that `told` reports.
 
-    The store is read for the reasons of lives that are not in `asked`, and these lives are added to
-    `asked`.
+    If a line has no reason, and the worker's life is not in `asked`, the reason is read from the
+    store and the life is added to `asked`.
     """
     lost = merge_lost([*workers.lost(), *told])
     if not lost or workers.given_up is not None or not workers.group.is_static:
@@ -29,7 +29,8 @@ def find_lost(workers: Workers, told: Iterable[str], asked: set[int]) -> list[st
     if any(worker.id == 0 for worker in unexplained) and not store_is_hosted():
         return lost
     for worker in unexplained:
-        # A worker without a connection to this one has written its reason to the store.
+        # A worker that ended without a connection to this worker has written the reason to the
+        # store.
         why = workers.group.why_ended(worker.record.incarnation)
         if why is None:
             break
@@ -47,7 +48,7 @@ def _is_about(worker: Worker) -> Callable[[str], bool]:
 
 
 def lost_name(line: str) -> str:
-    """Return the name of the worker in a line of text."""
+    """Return the name of the worker that a line of `find_lost` is about."""
     return line.partition(" (rank ")[0].strip("'")
 
 
@@ -57,7 +58,7 @@ def without(lost: Iterable[str], names: Collection[str]) -> list[str]:
 
 
 def merge_lost(lost: Collection[str]) -> list[str]:
-    """Return one line for each lost worker: the one with the most precise reason."""
+    """Return one line for each lost worker: the line with the most precise reason."""
     if not lost:
         return []
     found: dict[str, str] = {}

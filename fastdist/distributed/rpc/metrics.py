@@ -49,7 +49,7 @@ class TimeSeriesMetricsTracker:
 class AggregatedNetworkData:
     """The traffic with one peer.
 
-    Thread  counted under the agent's CallCounts lock
+    Thread  only CallCounts writes it, under the lock of CallCounts
     """
 
     num_calls: int = 0
@@ -67,14 +67,15 @@ class NetworkSourceInfo:
 
 
 class CallCounts:
-    """Counts of calls made and of calls received that have no answer yet, and of async calls.
+    """Counts the calls that this worker has made or received, and those that are under way.
 
     Thread  any
     """
 
     def __init__(self) -> None:
-        # Guards all attributes below. Its condition is notified when a count reaches 0, if a thread
-        # waits: the plain lock takes a quarter of the time of entering the condition.
+        # Guards all attributes below. Methods enter this lock and not `_changed`, the condition of
+        # the lock, because that takes a quarter of the time. They notify `_changed` if a thread
+        # waits.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._num_waiting = 0
@@ -83,7 +84,8 @@ class CallCounts:
         self._own_calls: set[object] = set()
         self.server_active = 0
         self.server_active_async = 0
-        # The text for each async request whose Future is not done. Each operation on it is atomic.
+        # Async request whose Future is not done -> its text. Each operation on this dictionary is
+        # atomic.
         self._without_value: dict[Request, str] = {}
         self._served = AggregatedNetworkData()
         # By peer name; _former has the sum for peers that were dropped.
@@ -92,7 +94,7 @@ class CallCounts:
 
     @property
     def client_active(self) -> int:
-        """How many calls of this worker have not ended."""
+        """The number of calls that this worker has made and that have not ended."""
         return len(self._own_calls)
 
     def call_sent(self, call: object, peer: str, sent_bytes: int) -> None:
@@ -117,7 +119,7 @@ class CallCounts:
                 self._changed.notify_all()
 
     def forget(self, call: object) -> None:
-        """Remove a call of this worker from the count, if it is there."""
+        """Stop counting a call of this worker as under way, if it is counted."""
         self._own_calls.discard(call)
 
     def request_came(self) -> None:
@@ -128,7 +130,7 @@ class CallCounts:
     def request_answered(
         self, received_bytes: int = 0, sent_bytes: int = 0, *, was_async: bool = False
     ) -> None:
-        """Count the end of a received call, and the bytes of call and answer."""
+        """Count the end of a received call, the bytes of the call and the bytes of its answer."""
         with self._lock:
             self._served.num_calls += 1
             self._served.total_recv_bytes += received_bytes
@@ -154,7 +156,7 @@ class CallCounts:
         return {one: what for one, what in calls if one.deadline is not None and one.deadline < now}
 
     def without_value(self, *, given_up: bool = False) -> str:
-        """Return names of the functions whose Futures are not done, with callers; empty for none.
+        """Return text: the functions whose Futures are not done, and their callers; empty if none.
 
         The functions are those whose callers still wait or, with `given_up`, those whose callers
         have given up.
@@ -186,7 +188,7 @@ class CallCounts:
                 deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
                 while True:
                     left_s = deadline - time.monotonic()
-                    # No notification comes when a caller's time is over, so look regularly.
+                    # The end of a caller's time notifies no thread, so check regularly.
                     nap_s = min(left_s, _LOOK_S) if self._without_value else left_s
                     if self._changed.wait_for(is_over, None if nap_s == math.inf else nap_s):
                         return True
@@ -200,7 +202,7 @@ class CallCounts:
         return len(self._own_calls) + self.server_active - num_given_up
 
     def activity(self) -> tuple[int, int]:
-        """Return the number of calls made and received that are under way, and of all calls so far.
+        """Return the number of calls under way, and of all calls so far (made and received).
 
         Calls whose Futures are not done, but whose callers have given up, do not count as under
         way: they may never be completed.
@@ -212,7 +214,7 @@ class CallCounts:
             return under_way, begun + self._served.num_calls + self.server_active
 
     def _drop_oldest(self) -> None:
-        """Drop the peer whose count began first, if there are too many; under the lock."""
+        """Drop the peer whose count began first, if there are too many. The caller has the lock."""
         if len(self._network) > MOST_PEERS:
             dropped = self._network.pop(next(iter(self._network)))
             for field in fields(dropped):

@@ -2,10 +2,11 @@
 
 # Note [Batches of notices]
 # References end in the garbage collector, in any thread, possibly while that thread holds a lock of
-# this package. Contexts end at the end of a short block. Both put a note into a SimpleQueue, which
-# is safe in a finalizer, and a thread sends the notices. A loop of short calls or passes produces
-# many notes, none of which is urgent. So the thread wakes at the first note, waits a moment for
-# further ones, and then sends each worker one message of each kind.
+# this package. Contexts end at the end of a short `with` block. The end of a reference or a context
+# puts a note into a SimpleQueue, which is safe in a finalizer, and a separate thread sends the
+# notices. A loop of short calls or passes produces many notes, none of which is urgent. So the
+# thread wakes at the first note, waits a moment for further notes, and then sends each worker one
+# message of each kind.
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ from .workers.worker import Worker
 _logger = logging.getLogger(__name__)
 
 NAME: Final = "fastdist-rpc-notices"
-# How long notes are collected. The values that they release live that much longer at their owner.
-# With 5 ms, jobs over four processes took 5 to 10 % more processor time a step.
+# Seconds for which notes are collected. The values that these notes release stay that much longer
+# on their owners. With 5 ms, jobs of four processes took 5 to 10 % more processor time a step.
 TOGETHER_S: Final = 0.02
 _FLUSH_S: Final = 5.0
 _MOST: Final = 1000  # the most notes in one message
-# A notice may arrive twice without harm, so a failed notice is sent again.
+# How often a failed notice is sent again: a notice may arrive twice without harm.
 RETRIES: Final = 5
 
 # A function that sends all notes of one kind to one addressee: called as f(addressee, notes).
@@ -51,7 +52,7 @@ class NoticeSender:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._notes: SimpleQueue[tuple[SendNotices, Any, Any] | None] = SimpleQueue()
-        # Wakes the thread early: gets an item from `flush` and from `close`.
+        # `flush` and `close` put an item into this queue, to wake the thread early.
         self._alarms: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -75,16 +76,17 @@ class NoticeSender:
         level: int = logging.INFO,
         then: Callable[[Reply], None] | None = None,
     ) -> None:
-        """Send one worker a notice now, unless it is dead; retry up to `retries` times.
+        """Send one worker a notice now, unless the worker is dead; retry up to `retries` times.
 
-        Never raises: an error is logged after the text `failure`, at `level`. If an answer comes,
-        then(reply) is called with it, in the thread that reads it.
+        Never raises: an error is logged after the text `failure`, at `level`. If a reply arrives,
+        then(reply) is called in the thread that reads the reply.
         """
 
         def look(done: Future[Reply]) -> None:
             error = done.exception()
             if error is not None:
-                # The worker has left, and has thereby released everything that the notice is about.
+                # Log nothing if the worker has left normally: that has released everything that the
+                # notice is about.
                 if not to.is_dead or to.why_lost:
                     _log(level, failure, to, error)
             elif then is not None:
@@ -95,7 +97,7 @@ class NoticeSender:
         self.was_used = True
         try:
             sent = self._send(to, kind, (), metadata, timeout_s=timeout_s, retries=retries)
-        except Exception as error:  # the other workers must still be notified
+        except Exception as error:  # not raised: the caller must still notify the other workers
             _log(level, failure, to, error)
             return
         sent.add_done_callback(look)
@@ -130,13 +132,15 @@ class NoticeSender:
     def send_gathered(self, *, sleep: bool = False) -> None:
         """Send the collected notes in this thread.
 
-        With `sleep`, first wait for one note, and then a moment for further ones or until `flush`.
+        With `sleep`, first wait for one note, and then a moment for further notes; `flush` ends the
+        second wait.
         """
-        # A separate function, so that the thread's loop keeps no reference to a note's objects.
+        # This is not a part of `_run`, so that no variable of its loop refers to a note's objects.
         notes = []
         if sleep:
             notes.append(self._notes.get())
-            # An Event would create a lock and run a dozen Python calls for each of these waits.
+            # `_alarms` is not an Event: each wait for an Event creates a lock and runs a dozen
+            # Python calls.
             with contextlib.suppress(Empty):
                 self._alarms.get(timeout=TOGETHER_S)
         while not self._closed:
@@ -169,12 +173,12 @@ class NoticeSender:
             try:
                 self.send_gathered(sleep=True)
             except Exception:
-                # The notes of this batch are lost; the next ones must be sent.
+                # The notes of this batch are lost; the next notes must be sent.
                 _logger.exception("notices of ended contexts or references were not all sent")
 
 
 def _log(level: int, failure: str, to: Worker, error: BaseException) -> None:
     if isinstance(error, RpcNotRunningError):
-        level = logging.INFO  # expected: this shutdown also ends all that the notice is about
+        level = logging.INFO  # expected: this worker's shutdown also ends what the notice is about
     text = "%s on node %d: worker %r was not notified: %s"
     _logger.log(level, text, failure, to.id, to.name, one_line(error))

@@ -23,11 +23,12 @@ from .torch_names.argument_errors import INCOMPATIBLE, LONGEST_S, constructor, i
 # - `arena` uses memory that processes of one machine share (distributed/arena), for tensors that
 #   fit; all other tensors use `basic`.
 # - `cuda_basic` copies a GPU's tensors to and from locked memory of the CPU (devices/staging.py),
-#   and then uses `basic` or `arena`. It needs no GPU where none is used.
+#   and then uses `basic` or `arena`. Workers without a GPU have this channel, too.
 # - `cuda_ipc` copies from GPU to GPU between two processes of one machine (gpu_transport/). It
 #   needs the arena.
-# The option selects only whether arena and cuda_ipc are used. The other names are PyTorch's; each
-# is registered with the reason why it does not exist, for the error of a user who selects it alone.
+# The option `_channels` only decides whether arena and cuda_ipc are used. The other names below are
+# PyTorch's. Each is registered with the reason why it does not exist here; a user who selects only
+# such channels gets an error with this reason.
 ARENA: Final = "arena"
 CUDA_IPC: Final = "cuda_ipc"
 _THROUGH_HOST: Final = (
@@ -36,7 +37,7 @@ _THROUGH_HOST: Final = (
 
 
 class Channel:
-    """A channel of this version; `why_not_viable` returns what a machine lacks for it, or None."""
+    """A channel of this version. `why_not_viable()` returns what this machine lacks, or None."""
 
     def __init__(self, why_not_viable: Callable[[], str | None]) -> None:
         self.why_not_viable = why_not_viable
@@ -125,35 +126,36 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
     The options that torch does not have: `security` is None (CURVE with the job's secret), "certs"
     (CURVE with a key pair for each rank, from the folder `certificates`), or "none" for plain text.
-    `strict` lets other workers run only exported functions. `init_timeout` limits init_rpc,
+    With `strict`, other workers may run only exported functions. `init_timeout` limits init_rpc,
     independent of rpc_timeout (None: FASTDIST_INIT_TIMEOUT, else 60 s; 0: no limit). `limits` is an
-    rpc.Limits; its `max_outstanding_bytes` bounds the calls under way to one peer.
+    rpc.Limits. `max_outstanding_bytes` replaces its limit on the calls under way to one peer.
     `switch_interval` is passed to sys.setswitchinterval while RPC is up; None leaves it unchanged.
     `local_address` is the address on which this worker listens (else FASTDIST_ADDRESS, else the
     address by which it reaches the store).
 
-    `frozen_s` is how long a worker may give no sign of life (frozen, or its network is down) before
-    it is lost. The default is FASTDIST_FROZEN_S, which launchers of several nodes use as well, else
-    10 s. The 10 s grow with more than 4 workers a core (80 s with 64 workers on 2 cores). Time in
-    which this worker itself was stopped does not count. `grace_s` is how long a worker's address
-    may refuse connections because nothing listens there: by default 1 s, and between machines
-    frozen_s, or FASTDIST_GRACE_S. If the kernel reports the end of the process, no wait is needed.
+    `frozen_s` is how long a worker may give no sign of life before it is lost, because the process
+    is frozen or its network is down. The default is FASTDIST_FROZEN_S, which launchers of several
+    nodes use as well, else 10 s. If there are more than 4 workers per core, the 10 s become longer
+    (80 s for 64 workers on 2 cores). Time in which this worker itself was stopped does not count.
+    `grace_s` is how long a worker's address may refuse connections, because no process listens on
+    it, before the worker is lost. The default is FASTDIST_GRACE_S, else 1 s within a machine and
+    frozen_s between machines. If the kernel reports the end of the process, there is no wait.
 
     With `restarts`, a lost worker of a group of a fixed size may be restarted with its rank and
-    name, and joins again. Without it the group continues with one worker less. None takes the value
-    of FASTDIST_ALLOW_RESTART, which `fastdist run --restart=worker` sets to "worker". All workers
+    name, and joins again. Without `restarts` the group continues with one worker less. If None,
+    FASTDIST_ALLOW_RESTART decides; `fastdist run --restart=worker` sets it to "worker". All workers
     must pass the same value.
 
-    Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
-            invalid devices, a device map that is not one to one, or a negative time; TypeError for
-            a value of a wrong type
+    Raises  RuntimeError for a thread count below 1, or an unknown transport or channel; ValueError
+            for invalid devices, a device map that is not one to one, or a negative time; TypeError
+            for a value of a wrong type
 
     Args:
         num_worker_threads: How many threads run the calls of other workers.
         rpc_timeout: Seconds that a call may take; 0 for no limit.
         init_method: The rendezvous: "env://", "tcp://HOST:PORT" or "file:///PATH".
         device_maps: For each worker, a dict from a device here to a device there; none if None.
-        devices: The devices that this worker uses; all in the maps if None.
+        devices: The devices that this worker uses; all devices in `device_maps` if None.
         security: None for CURVE with the job's secret, "certs" for a key pair for each rank, "none"
             for no encryption.
         certificates: The folder with key pairs, for "certs"; FASTDIST_CERTIFICATES if None.
@@ -250,12 +252,12 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
         """Add entries to the map from this worker's devices to the devices of worker `to`.
 
-        Raises  ValueError if it would map a device twice, or two devices to one; TypeError for a
-                value that is not a name
+        Raises  ValueError if the map would have two entries for a device, or map two devices to
+                one; TypeError if `to` is not a name
 
         Args:
             to: The name of the worker that is called.
-            device_map: A dict from devices here to devices there.
+            device_map: A dict from this worker's devices to the devices of worker `to`.
         """
         if not isinstance(to, str):
             why = f"expected a worker's name, got {type(to).__name__}"
@@ -273,11 +275,11 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
     @property
     def is_frozen_s_chosen(self) -> bool:
-        """Whether a user chose frozen_s: if so, it is not raised on a crowded machine."""
+        """Whether a user chose frozen_s. If so, many workers per core do not make it longer."""
         return not self._is_frozen_s_default or self.frozen_s != liveness_timeouts.FROZEN_S
 
     def device_maps_as_text(self) -> dict[str, dict[str, str]]:
-        """Return the maps as text, for other workers."""
+        """Return the device maps as text, to be sent to other workers."""
         return {
             name: {str(mine): str(theirs) for mine, theirs in device_map.items()}
             for name, device_map in self.device_maps.items()
@@ -292,7 +294,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self.devices = _to_device_list(devices)
 
     def _set_device_map(self, to: str, device_map: Mapping[Device, Device]) -> None:
-        """Merge device_map into the map of worker `to`, entry by entry: new values win."""
+        """Add the entries of `device_map` to the map of worker `to`; they replace old entries."""
         merged = {**self.device_maps.get(to, {}), **device_map}
         self.device_maps[to] = _to_device_map(merged)
 

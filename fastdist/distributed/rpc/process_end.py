@@ -1,12 +1,14 @@
-"""Detects that a process ends without rpc.shutdown(), and the reason, for the other workers."""
+"""Detects that a process ends without rpc.shutdown(), and the reason, to notify other workers."""
 
 # Note [Why a process ends]
-# Python keeps the exception that ended the main thread. It keeps neither the SystemExit of
-# sys.exit() nor the exception that was handled during that call. So from the first init_rpc on,
-# sys.exit is replaced by a function that records both. `raise SystemExit(n)` cannot be recorded.
+# Python stores the exception that ended the main thread. It stores neither the SystemExit of
+# sys.exit() nor the exception that was being handled when sys.exit() was called. So from the first
+# init_rpc on, sys.exit is replaced by a function that records both. `raise SystemExit(n)` cannot be
+# recorded.
 #
-# Children of multiprocessing end by os._exit, which calls neither atexit nor sys.excepthook. But
-# multiprocessing's finalizers are called, while the exception that ends the child is handled.
+# Children of multiprocessing end by os._exit, which runs neither atexit's functions nor
+# sys.excepthook. But multiprocessing runs its own finalizers, while the exception that ends the
+# child is still being handled.
 
 from __future__ import annotations
 
@@ -22,18 +24,19 @@ from fastdist.system.foreign_text import one_line
 
 from .workers.end_reasons import CAUSE, ENDED, MOST_LETTERS
 
-# Larger numbers run first: this finalizer must precede pools and queues that calls use.
+# Finalizers with larger numbers run first: this one must run before the finalizers of pools and
+# queues that calls use.
 _PRIORITY: Final = 1000
 
 _sys_exit: Callable[[Any], NoReturn] = sys.exit
-# The process id for which the finalizers were registered: a forked child needs its own.
+# The id of the process that registered the finalizers: a forked child must register them again.
 _watched_pid = -1
-# Text for the latest sys.exit() of the main thread; empty if it reported success.
+# Text about the latest sys.exit() of the main thread; empty if the status was success.
 _exit_call = ""
 
 
 def watch_end(leave: Callable[[], None]) -> None:
-    """Call leave() once before this process ends, if it ends in a way that runs Python code."""
+    """Register leave() to be called once before this process ends, if Python code then runs."""
     global _watched_pid, _exit_call
     _exit_call = ""  # an earlier exit did not end the process
     if _watched_pid == os.getpid():
@@ -52,7 +55,7 @@ def watch_end(leave: Callable[[], None]) -> None:
 
 
 def why_it_ends() -> str:
-    """Return the reason why this process ends, as far as known, as text for other workers."""
+    """Return text for other workers: that this process ends, and the reason if it is known."""
     error = sys.exception()
     if isinstance(error, SystemExit):
         exit_call = _describe_exit(error.code, error.__context__)
@@ -71,14 +74,14 @@ def _because(cause: str) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    # Without notes: if the error came from another worker, they hold that worker's traceback.
+    # Leave out the error's notes: if it came from another worker, they have a long traceback.
     shown = traceback.TracebackException(type(error), error, None)
     shown.__notes__ = None
     return "".join(shown.format_exception_only()).strip()
 
 
 def _describe_exit(status: object, handled: BaseException | None) -> str:
-    """Return text for a call of sys.exit; empty if it reports success."""
+    """Return text about a call of sys.exit; empty if its status is success."""
     if status is None or (isinstance(status, int) and status == 0):
         return ""
     after = "" if handled is None else f" while it handled {_describe(handled)}"
@@ -91,7 +94,7 @@ def _note_exits() -> None:
 
 
 def _exit_and_note(status: object = None, /) -> NoReturn:
-    """Replace sys.exit: record the reason, and exit."""
+    """Record the reason, and exit. This function replaces sys.exit."""
     global _exit_call
     if threading.current_thread() is threading.main_thread():
         _exit_call = _describe_exit(status, sys.exception())

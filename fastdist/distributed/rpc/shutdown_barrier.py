@@ -7,23 +7,23 @@
 # handles as many messages as it has children, and a round takes as many steps as the tree is deep.
 #
 # The shutdown is complete when two rounds in a row find nothing under way, and no member has begun
-# a call between its two reports. Then, between all reports of the first round and all reports of
-# the second, no member had a call and no message could still cause one. (A request that its caller
-# has given up may still run.) A report contains a flag for changes, and not a count: it may reach
-# two members if an ancestor was lost, and would be counted twice. If the reports also say that no
-# member has notices to send, there is no second barrier: see leaving.py.
+# a call between its two reports. So in the time after the last report of the first round and before
+# the first report of the second, no member had a call and no message could still cause one. (A
+# request that its caller has given up may still run.) A report has a flag for changes, not their
+# number: if an ancestor was lost, a report may reach two members, which would both add the number.
+# If no member reports that it has notices to send, there is no second barrier: see leaving.py.
 #
 # No member waits for a member that died. The parent of the dead member waits for the dead member's
-# children instead, and notifies them, since they may not have noticed the death. They report again,
-# to their nearest living ancestor. If they have none, the lowest living rank is the root. A round
-# in which a member waits for other members than in the previous one counts as changed.
+# children instead, and notifies them, since they may not have noticed the death. The children then
+# report again, to their nearest living ancestor. If none lives, the lowest living rank is the root.
+# If a member waits for other members than in the previous round, the round counts as changed.
 #
 # In a group with `restarts`, members wait for a lost member until it is back and has called
-# shutdown, or its time is up (`may_still_return`). A returned member may be the ancestor of others.
-# So a member that learns of a return while it waits for an answer reports the same round again. A
-# member may learn of a loss later than others do, and count a report of the lost member. So reports
-# name the lives that have ended, and a round in which the root learns of a new ended life is
-# repeated.
+# shutdown, or its time is over (`may_still_return`). A returned member may be the ancestor of
+# others. So a member that learns of a return while it waits for an answer reports the same round
+# again. A member may learn of a loss later than others do, and count a report of the lost member.
+# So reports name the lives that have ended, and a round in which the root first learns of an ended
+# life is repeated.
 
 from __future__ import annotations
 
@@ -65,23 +65,23 @@ from .workers.latest import MOST_REMEMBERED
 from .workers.worker import Worker
 
 _ASK_WHO_S = 1.0
-# A member with calls under way delays its next report by this time, unless the calls end. Otherwise
-# long calls would cause rounds without a pause.
+# A member with calls under way delays its next report by so many seconds, unless the calls end.
+# Without this delay, long calls would cause rounds without a pause.
 _HOLD_UP_S = 0.2
-# Members with equal timeouts that called shutdown one after another give up within this interval.
+# Members with equal timeouts call shutdown one after another, so they give up in this interval.
 _LATE_S = 1.0
-# A member that has reported before is alive: its last report may be late on a busy machine.
+# By how much the report of a member that has reported before may be late on a busy machine.
 _HELD_UP_S = 3.0
 # The answer that ends a member's wait so that it reports again, perhaps to another member.
 _REPORT_AGAIN = Reply([], {})
-# The verdict for a member that finds that the others, or it itself, have left.
+# The verdict for a member when the other members have left, or this member itself has left.
 _LEFT = Verdict(is_over=True, is_last=True)
 
 
 class ShutdownBarrier:
     """This worker's part in the barrier.
 
-    `absent()` returns the names of members that have not called shutdown, without asking the root.
+    `absent()` returns the members that, according to the store, have not called shutdown.
 
     Thread  any
     """
@@ -95,27 +95,27 @@ class ShutdownBarrier:
         # round.
         self._begun, self._last_report = -1, 0
         self._verdict = Verdict(under_way=1)
-        # How long a lost member has to come back; 0 once all members have called shutdown.
+        # Seconds in which a lost member may come back; 0 after all members have called shutdown.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
         # Whether a check is scheduled for lost workers that the launcher will not restart, and the
-        # ranks that it has found.
+        # ranks of such workers that checks have found.
         self._is_looking = False
         self._never_return: set[int] = set()
         # Whether this worker waits for others to call shutdown, and whether all have called it.
         self.is_waiting_for_others = self.have_all_come = False
-        # The workers that any member has lost, and how.
+        # The workers that any member has lost, and the reasons.
         self.lost: list[str] = []
         # The names of lost members that have called shutdown in another life.
         self.returned: tuple[str, ...] = ()
         # The lives whose reasons were looked up in the store.
         self._asked_about: set[int] = set()
         self._asked: Future[Reply] | None = None
-        # Set by Leaving. Whether this worker has notices to send before it leaves; and how the root
-        # gives up the store before the last verdict, or None if a second barrier is needed.
+        # Set by Leaving: whether this worker has notices to send before it leaves; and how the root
+        # releases the store before its last verdict (None: a second barrier is needed).
         self.owes_notices: Callable[[], bool] = lambda: True
         self.give_up: Callable[[], None] | None = None
-        # Guards all attributes below. Futures are completed without it.
+        # Guards all attributes below. Futures are completed without this lock.
         self._lock = threading.RLock()
         self._gathering: Gathering | None = None
         # The members for which this worker waited in its last round.
@@ -129,7 +129,7 @@ class ShutdownBarrier:
         self._num_looks = 0
         self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, reply to a report)
         # _passed_over: members that a new parent of this worker has reported as lost. _adopted:
-        # members that this worker has notified that it is their parent now.
+        # members that were notified that this worker is now their parent.
         self._passed_over: set[Worker] = set()
         self._adopted: set[Worker] = set()
 
@@ -150,8 +150,8 @@ class ShutdownBarrier:
         """Run rounds until nothing is under way anywhere; return whether this was the last barrier.
 
         Without a timeout (0) the first round waits as long as the missing members live. A worker
-        that only serves may wait here for the end of the job. Calls under way after that have the
-        default time. A lost worker that may come back has half of the timeout to do so.
+        that only serves may wait here for the end of the job. The later rounds have the default
+        timeout. A lost worker that may come back has at most half of the timeout to do so.
 
         Raises  ShutdownIncomplete naming the members that did not call shutdown, or that have calls
                 under way
@@ -177,14 +177,14 @@ class ShutdownBarrier:
             # leaves.
             is_late = deadline - time.monotonic() < _LATE_S
             if verdict.somebody_gives_up and is_late and not verdict.is_over:
-                # A busy member may have given up meanwhile and left.
+                # A busy member may have given up and left: then only `before` names it.
                 raise too_busy(verdict.busy or before.busy, timeout_s)
         return verdict.is_last
 
     def _one_round(
         self, deadline: float, timeout_s: float, before: Verdict | None = None
     ) -> Verdict:
-        """Report again, and return the verdict; `before` is the previous verdict."""
+        """Run one round: report, and return the verdict. `before` is the previous verdict."""
         self._round += 1
         self.is_waiting_for_others = True
         # Other members may start their last round a little later than this worker.
@@ -223,7 +223,7 @@ class ShutdownBarrier:
             except WorkerLostError:
                 continue
             except RpcNotRunningError:
-                # The member above got the final verdict, and left before it passed that on.
+                # The member above got the final verdict, and left before it passed the verdict on.
                 return _LEFT
             if reply is not _REPORT_AGAIN:
                 return self._end_round(
@@ -239,7 +239,7 @@ class ShutdownBarrier:
         has_changed = begun != self._begun or self._last_report != after.round_number
         waits_for = told_without_value(self._counts.without_value())
         busy = (f"{under_way} at {self._workers.me.name!r}{waits_for}",) if under_way else ()
-        # Read the store now: it may end once all members have reported.
+        # Read the store now: the store may end when all members have reported.
         lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
         calls = (self._round, under_way, has_changed, gives_up, busy)
         own = Report(*calls, self._seen_over(), lost, (), after.token, self.owes_notices())
@@ -313,7 +313,7 @@ class ShutdownBarrier:
         return self._workers.find(rank) if worker is None else worker
 
     def _adopt(self, worker: Worker) -> None:
-        """Notify a member, once, that this worker waits for it in place of a lost parent."""
+        """Notify a member, once, that this worker replaces the member's lost parent."""
         if worker in self._adopted or worker.is_dead:
             return
         self._adopted.add(worker)
@@ -330,7 +330,7 @@ class ShutdownBarrier:
             self._workers.reach(worker.id)
 
     def _sum_of(self, gathering: Gathering) -> Report:
-        """Return the sum of the work under way of this worker and all members below it."""
+        """Return the sum of the reports of this worker and all members below it."""
         own = gathering.own
         with self._lock:
             names, reports = [self._workers.me.name], [own]
@@ -347,7 +347,7 @@ class ShutdownBarrier:
         return Report(
             own.round_number,
             under_way=sum(report.under_way for report in reports),
-            # A report after another root's verdict may be too old, so it counts as changed.
+            # A report that follows another root's verdict may be too old, so it counts as changed.
             has_changed=any(one.has_changed or one.after != own.after for one in reports),
             gives_up=any(report.gives_up for report in reports),
             busy=first_ones([part for report in reports for part in report.busy]),
@@ -406,7 +406,7 @@ class ShutdownBarrier:
         return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
-        """Return the lives that have ended, as other members may learn of it later."""
+        """Return the ended lives that this worker knows; others may not know them yet."""
         dead = [one for one in self._workers.known_here() if one.is_dead and one.is_surely_over]
         return tuple(life_of(worker) for worker in dead if self._workers.may_return(worker))
 
@@ -450,7 +450,7 @@ class ShutdownBarrier:
         with self._lock:
             gathering = self._gathering
             if report.round_number <= self._verdict.round_number:
-                # The verdict is known: the sender was lost and is back, or another root gave it.
+                # The round is decided: the sender was lost and is back, or has another root.
                 return Reply([], metadata_of(self._verdict))
             # After a change of parents, a repeated report may arrive after the next round's report.
             if report.round_number >= self._reported.get(sender, report).round_number:
@@ -479,11 +479,11 @@ class ShutdownBarrier:
             self._asked.try_complete(_REPORT_AGAIN)
 
     def _note_over(self, over: Collection[str]) -> bool:
-        """Record lives that have ended; return whether any life is new."""
+        """Record lives that have ended; return whether any life was not recorded before."""
         is_new = not self._over.issuperset(over)
         self._over.update(over)
         if len(self._over) > MOST_REMEMBERED:
-            # The ends that are forgotten here are noticed in other ways, a little later.
+            # This worker notices the forgotten ends in other ways, a little later.
             self._over = {*over}
         return is_new
 
@@ -518,7 +518,7 @@ class ShutdownBarrier:
         self._look_again()
 
     def _names_of_missing(self) -> str:
-        """Return the names of members that have not reported the present round to this worker."""
+        """Return the names of the members whose report for this round has not arrived here."""
         with self._lock:
             gathering = self._gathering
             late = [] if gathering is None else [worker.name for worker in gathering.awaited]
@@ -542,8 +542,8 @@ class ShutdownBarrier:
         self._look_again()
 
     def _report_of(self, member: Worker) -> Report:
-        # A report of a lost member may be here before its end is known, or may come afterwards. It
-        # does not count for the next life.
+        # The report of a lost member may arrive before or after this worker learns of the loss. The
+        # report does not count for the member's next life.
         if member.is_dead or (self._over and life_of(member) in self._over):
             return Report()
         return self._reported.get(member, Report())

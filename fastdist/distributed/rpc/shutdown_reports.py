@@ -25,16 +25,16 @@ class Verdict(NamedTuple):
     somebody_gives_up: bool = False
     round_number: int = 0
     is_over: bool = False
-    # Whether the round is repeated, because a life has ended whose report may have been counted.
+    # Whether the round is repeated: a life has ended, and its report may have been counted.
     is_again: bool = False
-    # The lives that have certainly ended and may be followed by others.
+    # The lives that have certainly ended, of ranks that may have a later life.
     over: tuple[str, ...] = ()
-    # The workers that any member has lost, and how; and the names of returned workers.
+    # The workers that any member has lost, with the reasons; and the names of returned workers.
     lost: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
     # Identifies this verdict among the verdicts of other roots.
     token: str = ""
-    # Whether members leave without a second barrier, as none has anything to give up.
+    # Whether members leave without a second barrier, because no member has notices to send.
     is_last: bool = False
 
 
@@ -43,17 +43,18 @@ class Report(NamedTuple):
 
     round_number: int = 0
     under_way: int = 0
-    # Whether, since the last round, a call began, or a call began to wait for other calls.
+    # Whether, since the last round, a call began, or a member began to wait for other members.
     has_changed: bool = True
     gives_up: bool = False
-    # The members with calls under way, and the functions whose Futures have no value yet.
+    # For each member with calls under way: text with their number and the functions whose Futures
+    # have no value yet.
     busy: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
     # The token of the verdict that this report follows.
     after: str = ""
-    # Whether any member must tell owners that its references end before it leaves.
+    # Whether any member must notify owners, before it leaves, that its references end.
     owes_notices: bool = False
 
 
@@ -72,14 +73,14 @@ def life_of(worker: Worker) -> str:
 
 
 def first_ones(parts: Sequence[str]) -> tuple[str, ...]:
-    """Return the first texts, and a text that stands for the others if there are more."""
+    """Return at most _MOST_NAMED texts, and _OTHERS after them if there are more texts."""
     own = [part for part in parts if part != _OTHERS]
     has_more = len(own) > _MOST_NAMED or len(own) < len(parts)
     return (*own[:_MOST_NAMED], *([_OTHERS] if has_more else []))
 
 
 def told_without_value(functions: str) -> str:
-    """Return text about functions whose Futures have no value yet; empty for none."""
+    """Return text that the Futures of these functions have no value yet; empty for no functions."""
     return f", where the Future of {functions} has no value" if functions else ""
 
 
@@ -92,7 +93,7 @@ def too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
 
 
 def incomplete(missing: str, timeout_s: float, *, has_come: bool) -> ShutdownIncomplete:
-    """Return the error of a shutdown that waits; `has_come` if all members called shutdown."""
+    """Return the error of a shutdown that timed out; `has_come`: all members called shutdown."""
     if has_come:
         return ShutdownIncomplete(
             f"all workers have reached the shutdown barrier, but not all answered there until "

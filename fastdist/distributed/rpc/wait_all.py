@@ -1,4 +1,4 @@
-"""A block that waits for the calls that its thread makes in it."""
+"""`wait_for_calls`: a `with` block that waits for the calls that its thread makes in the block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ futures_of_block = threading.local()
 
 @contextmanager
 def wait_for_calls() -> Iterator[None]:
-    """Wait, at the end of the block, for all Futures that rpc_async returned to this thread in it.
+    """At the end of the block, wait for all Futures that rpc_async gave this thread in the block.
 
     A nested block waits only for its own Futures.
 

@@ -47,17 +47,17 @@ _logger = logging.getLogger(__name__)
 
 
 class ZmqAgent(RpcAgent):
-    """The agent of one worker, with its ends of all pipes.
+    """The agent of one worker, with this worker's ends of all pipes.
 
     Raises  RpcError for a bad name, or if the members disagree; StoreTimeoutError naming the
-            members that did not come
+            members that did not join
     """
 
     client_class: type[Client] = Client
     options_class: type[TensorPipeRpcBackendOptions] = TensorPipeRpcBackendOptions
-    # How long running functions of other workers may hold up the shutdown.
+    # The most seconds by which functions that still run for other workers may delay the shutdown.
     drain_s = DRAIN_S
-    # Why this process ends without a call of rpc.shutdown(), sent to the other workers.
+    # The reason why this process ends without a call of rpc.shutdown(); sent to other workers.
     _why_ended = ""
     _closing: Closing | None = None
 
@@ -138,7 +138,7 @@ class ZmqAgent(RpcAgent):
         return group
 
     def _find_stuck(self) -> Stuck:
-        """Return this worker if all its threads wait, else a stuck worker that it waits for."""
+        """Return this worker if all its threads wait; otherwise a stuck worker it waits for."""
         if num_threads := self.pool.num_stuck():
             return Stuck(self.me.name, num_threads, time.monotonic())
         return latest(peer for peer in self.workers.living() if peer.pipe.is_waited_for())
@@ -164,7 +164,7 @@ class ZmqAgent(RpcAgent):
             self.workers.meet_all()
 
     def _send_late(self) -> None:
-        # Imported here, so that a worker that sends no GPU tensors does not pay for it.
+        # Imported here, so that a worker that sends no GPU tensors does not pay for the import.
         from .gpu_transport.late_calls import LateCalls
 
         self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
@@ -192,14 +192,15 @@ class ZmqAgent(RpcAgent):
             self.store.close()
 
     def _owes_notices(self) -> bool:
-        # If the last user to close the store removes it, all must close it before one rejoins.
+        # Some stores end when their last user closes them. Such a store must be closed by all
+        # workers before one of them joins again.
         is_counted = self.store.ends_with_last_user
         return is_counted or self.notice_sender.was_used or self.rrefs.has_any()
 
     def ends_at_exit(self, why: str) -> None:
         self.drain_s = DRAIN_AT_EXIT_S
-        # Where members come and go, or a launcher sees each exit, an end without an exception is
-        # not a failure.
+        # If members may leave the group at any time, or if a launcher sees each exit, an end
+        # without an exception is not a failure.
         may_go = not self.group.is_static or (self.group.takes_members_later and store_is_hosted())
         if may_go and CAUSE not in why:
             return

@@ -1,7 +1,7 @@
 """All ZeroMQ sockets of a process: this package creates, secures, monitors and counts them.
 
-context.py            the one zmq.Context; a second one would have no ZAP handler, and libzmq admits
-                      every peer if there is none
+context.py            the one zmq.Context; a second context would have no ZAP handler, and libzmq
+                      admits every peer to a context without a ZAP handler
 options.py            creates sockets with this package's options, binds and connects them; TCP
                       needs an explicit choice of security
 secret.py             the job's secret

@@ -15,20 +15,21 @@ from fastdist.core.errors import AuthenticationError, FastdistError, RendezvousE
 
 # The path of a Unix socket must fit into sockaddr_un: 107 bytes on Linux, 103 on macOS.
 MAX_IPC_PATH = 103
-# The longest path below a base: folders of the job or the user and of the process; the socket.
+# The longest path below a base folder: the folder of the user or job, the folder of the process,
+# and the socket.
 _BELOW_BASE = len("/fastdist-4294967294/ipc-4194304-123456/rpc-123456")
 _LOCK_FILE = "owner.lock"
 # The pause between checks of a port that is about to become free.
 _LOOK_S = 0.0005
 _ALL_ADDRESSES = ("0.0.0.0", "::")
 
-# Guards _ipc_directory, (process id, path, descriptor of the lock).
+# Guards _ipc_directory: the process id, the path, and the descriptor of the lock.
 _directory_lock = threading.Lock()
 _ipc_directory: tuple[int, str, int] | None = None
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port of host that was free a moment ago; prefer to bind port 0."""
+    """Return a TCP port of `host` that was free a moment ago; a bind to port 0 is safer."""
     family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
     with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
@@ -39,13 +40,14 @@ def wait_until_free(host: str, port: int, wait_s: float) -> bool:
     """Wait until nothing listens at a port of this machine; return False at the timeout.
 
     libzmq frees the port of a closed socket some time after close, on another thread and without a
-    notification. So binding it right after the close may fail.
+    notification. So a bind to the port may fail right after the close.
     """
     family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
     deadline, pause = time.monotonic() + wait_s, threading.Event()
     while True:
         with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
-            # The same option as libzmq's: only a listener blocks the port, old connections do not.
+            # libzmq sets the same option. With this option only a listener blocks the port, and old
+            # connections do not.
             probe.setsockopt(standard_socket.SOL_SOCKET, standard_socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
@@ -60,15 +62,15 @@ def wait_until_free(host: str, port: int, wait_s: float) -> bool:
 def resolvable(host: str) -> str | bytes:
     """Return a host's name in the form for which getaddrinfo loads no Unicode tables (0.3 MB).
 
-    getaddrinfo loads them for every str, but not for bytes.
+    getaddrinfo loads these tables for every str, but not for bytes.
     """
     return host.encode() if host.isascii() else host
 
 
 def local_address_towards(host: str, port: int) -> str:
-    """Return this machine's address for packets to host, from the routing table; sends nothing.
+    """Return this machine's address for packets to `host`, from the routing table; sends nothing.
 
-    Raises  FastdistError if host has no address or there is no route to it
+    Raises  FastdistError if `host` has no address or there is no route to it
     """
     try:
         family, kind, protocol, _, address = standard_socket.getaddrinfo(
@@ -121,7 +123,7 @@ def runtime_directory() -> str:
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        pass  # created by us earlier, or by an attacker: checked next
+        pass  # created by us earlier, or by an attacker: owner and mode are checked next
     found = os.lstat(path)
     if (
         not stat.S_ISDIR(found.st_mode)
@@ -146,9 +148,10 @@ def _default_runtime_directory() -> str:
 def private_base() -> str:
     """Return the parent of this user's directories: XDG_RUNTIME_DIR, else TMPDIR's folder.
 
-    The path of a Unix socket is limited; if these folders are too long, the parent is /tmp.
+    The length of a Unix socket's path is limited, so a folder with a long path is not used. If no
+    folder of the environment is usable, the parent is /tmp.
 
-    Raises  FileNotFoundError if none is writable
+    Raises  FileNotFoundError if no folder is writable
     """
     usual = [os.environ.get(name) or "" for name in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP")]
     for folder in (*usual, "/tmp"):
@@ -160,7 +163,7 @@ def private_base() -> str:
 
 
 def _is_usable(folder: str) -> bool:
-    """Return whether folder belongs to this user or to everybody, and is writable."""
+    """Return whether `folder` is writable, and belongs to this user or has the sticky bit."""
     try:
         folder.encode()  # ZeroMQ paths must be UTF-8
         found = os.stat(folder)
@@ -173,9 +176,9 @@ def _is_usable(folder: str) -> bool:
 def ipc_directory() -> str:
     """Return the directory for this process's Unix sockets; created on first use, removed at exit.
 
-    Note    a killed process cannot remove its directory, so the next process does. A lock on a file
-            in it shows that its owner lives; process ids are of no use to a container that shares
-            only the file system.
+    Note    a killed process cannot remove its directory, so the next process removes it. A lock on
+            a file in the directory shows that the owner lives. A process id would not show this to
+            a container that shares only the file system.
     """
     global _ipc_directory
     with _directory_lock:
@@ -216,7 +219,7 @@ def remove_ipc_directory() -> None:
 
 
 def _make_locked_directory(parent: str) -> tuple[str, int]:
-    """Create an ipc directory; return it and the locked descriptor that shows a live owner."""
+    """Create an ipc directory; return its path, and a descriptor whose lock marks it as in use."""
     while True:
         path = os.path.join(parent, f"ipc-{os.getpid()}-{os.urandom(3).hex()}")
         os.mkdir(path, 0o700)
@@ -238,7 +241,7 @@ def _remove_orphans(parent: str) -> None:
         try:
             lock = os.open(os.path.join(path, _LOCK_FILE), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # it is being created or removed
+            continue  # the directory is being created or removed
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(path)

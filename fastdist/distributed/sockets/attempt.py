@@ -12,7 +12,7 @@ from .waiting import poll_timeout_ms
 
 
 class Attempt:
-    """A connection attempt that starts immediately; its creator closes it. Nothing is sent on it.
+    """A connection attempt, which starts immediately and sends no data; its creator closes it.
 
     Thread  one; never blocks. poll reports an error on fileno() when the attempt fails
     Raises  OSError if no descriptor is left, or a host name is unknown (gaierror); ValueError or
@@ -40,7 +40,7 @@ class Attempt:
         return self._found() == errno.ECONNREFUSED
 
     def why_not(self) -> str:
-        """Return why there is no connection (yet); empty if something listens there."""
+        """Return why there is no connection (yet); empty if there is one."""
         error = self._found()
         if error == errno.EINPROGRESS:
             return "no answer"
@@ -52,7 +52,7 @@ class Attempt:
 
     def _found(self) -> int:
         if self._error == errno.EINPROGRESS:
-            # The kernel reports an error only once.
+            # The kernel reports an error only once, so keep it.
             error = self._socket.getsockopt(standard_socket.SOL_SOCKET, standard_socket.SO_ERROR)
             self._error = error or (0 if self._is_connected() else errno.EINPROGRESS)
         return self._error
@@ -85,7 +85,8 @@ def knock(endpoint: str, until: float) -> bool | None:
             return False
         if not attempt.why_not():
             return True
-        # An immediate error: another attempt right away would get the same error.
+        # If the attempt failed before the deadline, another attempt would now get the same error.
+        # So wait until the deadline.
         poller.unregister(attempt.fileno())
         poller.poll(poll_timeout_ms(until))
         return None

@@ -1,4 +1,4 @@
-"""The ZAP handler: the one thread that decides which peers libzmq admits, by CURVE key."""
+"""The ZAP handler: the one thread that decides, by CURVE keys, which peers libzmq admits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .monitor import SocketMonitor
 from .refusals import Refusals
 from .waiting import Waiter, has_message
 
-# Maps a public key (32 bytes) to the User-Id for messages of its connections, or to None to refuse.
+# Maps a public key (32 bytes) to the User-Id of messages from its owner; None refuses the owner.
 Lookup = Callable[[bytes], str | None]
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ZapDomain(NamedTuple):
-    """One bound socket: its key look-up and, if they are counted, its connections and refusals."""
+    """One bound socket: its key look-up, and the counters of connections and refusals, if any."""
 
     lookup: Lookup
     connections: Connections | None = None
@@ -43,7 +43,7 @@ class ZapDomain(NamedTuple):
     def take_note(self) -> float | None:
         """Process the new events of the monitor; on the handler's thread.
 
-        Return when to call this again even without an event; None for never.
+        Return the time of the next call if no event comes before; None for never.
         """
         began = time.monotonic()
         while self.events is not None and (event := self.events.try_receive()) is not None:
@@ -66,9 +66,10 @@ class Verdict(NamedTuple):
 
 
 _STRANGER = Verdict(b"400", b"not a member of this job")
-# Temporary refusals: libzmq closes the peer's connection, and the peer tries again. It succeeds
-# once a slot is free, or finds that nobody listens any more. For a socket that was just closed
-# libzmq may still send a request; its peer is not a stranger.
+# Temporary refusals: libzmq closes the peer's connection, and the peer tries again. The next
+# attempt succeeds if a connection has become free, or fails because nobody listens any more. libzmq
+# may still send a request for a socket that was just closed; the peer in this request is not a
+# stranger.
 _TOO_MANY = Verdict(b"300", b"this member holds all the connections that it may")
 _CLOSED = Verdict(b"300", b"this socket has just been closed")
 
@@ -86,7 +87,7 @@ def admit(
     refusals: Refusals | None = None,
     events: SocketMonitor | None = None,
 ) -> str:
-    """Return a new ZAP domain whose peers `lookup` decides; the first domain starts the thread.
+    """Return a new ZAP domain, whose peers `lookup` admits; the first domain starts the thread.
 
     With `connections`, a member is admitted only below its limit; `refusals` records refused peers.
     `events` is the socket's monitor, created with reader_closes; the thread reads it.
@@ -104,9 +105,9 @@ def admit(
 
 
 def dismiss(domain: str) -> None:
-    """Answer no more requests for domain; the last domain ends the thread. Repeats do nothing.
+    """Answer no more requests for `domain`; the last domain ends the thread. A repeat does nothing.
 
-    Note    call it after the socket of that domain has been closed
+    Note    call this after the socket of the domain has been closed
     """
     global _handler
     with _handler_lock:
@@ -124,8 +125,9 @@ def dismiss(domain: str) -> None:
 class _Handler:
     """The thread and its socket.
 
-    There is one per context, so one per process: libzmq finds the handler by its inproc address. If
-    the thread died, no new peer would be admitted, because each socket sets ZAP_ENFORCE_DOMAIN.
+    There is one handler per context, so one per process: libzmq finds the handler by its inproc
+    address. If the thread died, no new peer would be admitted, because each socket sets
+    ZAP_ENFORCE_DOMAIN.
     """
 
     def __init__(self) -> None:

@@ -1,16 +1,18 @@
 """Key pairs of members in a folder of files, for jobs whose ranks must not share a secret."""
 
 # Note [A folder of certificates]
-# The files are as pyzmq's create_certificates(folder, name) writes them. NAME.key is public, and
-# every machine has the public file of every member; NAME.key_secret exists only where that member
-# runs. The names are `store`, `rank-0`, `rank-1` and so on. The public files define who is
-# admitted. So no other user may be able to write them, or to read the secret files.
+# The files have the format of pyzmq's create_certificates(folder, name). NAME.key is public, and
+# every machine has the public file of every member. NAME.key_secret exists only on the machine
+# where the member NAME runs. The names are `store`, `rank-0`, `rank-1` and so on. The public files
+# determine which members are admitted, so no other user may be able to write them. No other user
+# may be able to read the secret files.
 #
 # Note [What the folder says now counts]
-# A removed or replaced key admits nobody from then on. So each admission checks, by a stat of the
-# file with the key, that this file exists and is unchanged. The folder's own time stamp is not
-# enough, as it does not change when a file is written in place. If a file changed so shortly before
-# it was read that another change might have the same stamp, it is read again at the next admission.
+# If a key is removed or replaced, it admits nobody after that. So each admission checks, by a stat
+# of the file with the key, that the file exists and is unchanged. The time stamp of the folder
+# would not suffice, because it does not change when a file is written in place. A file may have
+# been read so soon after a change that a later change could have the same stamp. Such a file is
+# read again at the next admission.
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _Certificate(NamedTuple):
-    """A rank's public key, and the stamp of its file; None if the file had just changed."""
+    """A rank's public key and its file's stamp; the stamp is None if the file had just changed."""
 
     key: bytes
     stamp: tuple[int, ...] | None
@@ -79,8 +81,8 @@ class CertificateFolder:
     def secret_key(self, member: str) -> bytes:
         """Return the secret key of a member that runs here, in Z85 letters.
 
-        Raises  AuthenticationError naming the file; also if others may read it, or if it does not
-                match the member's public key
+        Raises  AuthenticationError naming the file, if the file cannot be read, if others may read
+                it, or if the key does not match the member's public key
         """
         name = f"{_stem(member)}.key_secret"
         secret_key, _ = self._read(name, "secret-key", 0o077)
@@ -138,7 +140,7 @@ class CertificateFolder:
                 owners.setdefault(certificates[rank].key, []).append(rank)
         for one, *others in owners.values():
             if others:
-                # A key that two ranks share identifies neither.
+                # A key that two ranks share identifies neither of them.
                 trouble.append(
                     f"{self.path!r}: rank-{one}.key and rank-{others[0]}.key hold one key; make "
                     "each rank its own"

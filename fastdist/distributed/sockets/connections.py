@@ -1,21 +1,24 @@
 """Counts the connections of members to one bound socket, and limits them for each member."""
 
 # Note [Who holds which connection]
-# libzmq reports related facts in three places. The ZAP handler gets the key of a new peer, but not
-# the descriptor. The socket's monitor reports the descriptors of accepted and ended connections,
-# but not their members. A message has both, but comes only when the peer sends. So an admission
-# first counts as pending. The first message binds it to its descriptor, and the end of that
-# descriptor frees the slot.
+# libzmq reports the data of a connection in three places. The ZAP handler gets the key of a new
+# peer, but not the connection's descriptor. The socket's monitor reports the descriptors of
+# accepted and ended connections, but not the members at their other ends. A message has the member
+# and the descriptor, but it arrives only when the peer sends. So an admission first counts as
+# pending. The first message of the connection shows to which descriptor the admission belongs. When
+# the monitor reports the end of that descriptor, the member may open another connection.
 #
-# If more admissions are pending than descriptors are silent, some connections ended before they
-# sent a message. Their members are unknown, so the oldest pending admissions of the requesting
-# member are dropped: one slot too many for a moment is better than a peer that is locked out.
+# If there are more pending admissions than silent descriptors, some connections ended before a
+# message arrived. It is not known to which members these connections belonged. So the oldest
+# pending admissions of the member that requests a connection are dropped. One connection above the
+# limit for a moment is better than a peer that is locked out.
 #
-# A peer that is silent for longer than a handshake may take was admitted, and sends nothing. When a
-# member wants more connections than its limit, such connections are closed. If the member keeps
-# trying for longer than it takes to detect a cut connection, then its connections without a message
-# in that time are closed too. They belong to an earlier, frozen incarnation. A live peer
-# reconnects, and a member can cause this only for its own connections.
+# A peer that is silent for longer than a handshake may take was admitted, but has not sent a
+# message. When a member wants more connections than its limit, such silent connections are closed.
+# If the member keeps trying for longer than the detection of a cut connection takes, its
+# connections that brought no message in that time are closed too. They belong to an earlier, frozen
+# incarnation. If they belong to a live peer, the peer connects again. A member can cause such an
+# end only for its own connections.
 
 from __future__ import annotations
 
@@ -35,13 +38,14 @@ from .events import ACCEPTED, DISCONNECTED, SocketEvent
 
 # A correct peer opens one lane for asynchronous calls, and eight for callers that block.
 MAX_CONNECTIONS = 9
-# Longer than a handshake may take: a peer that is silent for this time has been admitted.
+# A peer that is silent for this time has been admitted, because no handshake takes so long.
 SPEAKS_WITHIN_S = 10.0
 # Longer than the detection of a cut connection takes: see UNREACHABLE_MS in options.py.
 _YIELDS_AFTER_S = 3.0
 # If strangers use up the descriptors, members get none, and libzmq aborts a process that cannot
-# accept at its Unix socket. So when fewer than this are left, silent connections are closed, the
-# oldest first. The newest are spared, as a member identifies itself within milliseconds.
+# accept a connection at its Unix socket. So when fewer than _RESERVE descriptors are left, silent
+# connections are closed, except for the newest _SPARED connections: a member identifies itself
+# within milliseconds.
 _RESERVE = 1024
 _SPARED = 8
 
@@ -54,8 +58,8 @@ _logger = logging.getLogger(__name__)
 class Connections:
     """The connections of one socket. See Note [Who holds which connection].
 
-    Thread  any; only the ZAP handler's thread calls `admit` and `happened`, and it reads the
-            monitor's events before it admits anybody
+    Thread  any; only the ZAP handler's thread calls `admit` and `happened`, and this thread reads
+            the monitor's events before it admits a peer
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class Connections:
         self._silence_of = silence_of or silence_s
         # Guards all attributes below.
         self._lock = threading.RLock()
-        # Descriptor -> (time, endpoint) of its accept, until it brings a message.
+        # Descriptor -> the time and the endpoint of the accept, until the first message arrives.
         self._silent: dict[int, tuple[float, str]] = {}
         # Descriptor -> member, route, endpoint.
         self._speaking: dict[int, tuple[str, bytes, str]] = {}
@@ -93,7 +97,7 @@ class Connections:
             return self._held_by(member)
 
     def admit(self, member: str, address: str = "") -> bool:
-        """Count a new connection of member; return False if the member has reached its limit."""
+        """Count a new connection of `member`; return False if the member has reached its limit."""
         with self._lock:
             if self._held_by(member) >= self.max_per_member:
                 self._drop_void(member)
@@ -143,7 +147,7 @@ class Connections:
                 self.ended.append(route)  # the connection ended before its message was read
 
     def take_overdue(self) -> list[tuple[int, str]]:
-        """Return and clear the (descriptor, endpoint) of connections that were silent too long."""
+        """Return the connections to close, as (descriptor, endpoint), and forget them."""
         with self._lock:
             overdue, self._overdue = self._overdue, []
             return overdue
@@ -159,7 +163,7 @@ class Connections:
             self.ended.append(route)
 
     def _make_room(self, newest: int) -> None:
-        """Mark the longest silent connections as overdue if descriptors become few."""
+        """Mark the oldest silent connections as overdue if few descriptors are left."""
         limit = self._descriptor_limit()
         # New descriptors get the lowest free number, so the newest number shows how many are in
         # use.
@@ -175,7 +179,7 @@ class Connections:
         """
         now = self._clock()
         since, last = self._refused.get(member, (now, now))
-        # A refused peer may learn of the refusal only by the timeout of its handshake.
+        # A refused peer may notice the refusal only when its handshake times out.
         if now - last > self._speaks_within_s:
             since = now  # the member had stopped trying in between
         self._refused[member] = since, now
@@ -191,7 +195,7 @@ class Connections:
 
     def _drop_void(self, member: str) -> None:
         pending = self._pending.get(member, deque())
-        # The connection that requests admission is silent too, but not admitted yet.
+        # The connection that requests admission is silent too, but has no pending admission yet.
         silent = max(0, len(self._silent) - 1)
         num_void = sum(len(times) for times in self._pending.values()) - silent
         before = self._clock() - self._speaks_within_s
@@ -204,10 +208,10 @@ class Connections:
 def hang_up(descriptor: int, endpoint: str) -> bool:
     """Shut down the connection with `endpoint` at one end; return False if it has ended already.
 
-    Note    libzmq has no call for this: it will read an end of stream, as if the peer had closed
-            the connection. The descriptor may belong to another connection by now, so a copy is
-            checked first. If no descriptor is left for a copy, the descriptor itself is used: most
-            connections are strangers' then
+    Note    libzmq has no function for this. After the shutdown libzmq reads an end of stream, as if
+            the peer had closed the connection. The descriptor may belong to another connection by
+            now, so a copy of the descriptor is checked first. If no descriptor is left for a copy,
+            the descriptor itself is used: in this case most connections belong to strangers
     """
     try:
         looked_at = os.dup(descriptor)
@@ -236,7 +240,7 @@ def hang_up(descriptor: int, endpoint: str) -> bool:
 
 
 def silence_s(descriptor: int) -> float:
-    """Return how long a TCP connection has brought no data; infinite if that is unknown."""
+    """Return the seconds since a TCP connection last received data; infinite if unknown."""
     try:
         with standard_socket.socket(fileno=os.dup(descriptor)) as connection:
             facts = connection.getsockopt(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .connections import Connections
     from .refusals import Refusals
 
-# libzmq's own limit of 1023 is too low: 500 peers with nine lanes each make 4,500 sockets, and a
-# monitor is two more. Each possible socket costs 12 bytes of the context's tables.
+# libzmq's default limit of 1023 is too low: 500 peers with nine lanes each need 4,500 sockets, and
+# each monitor needs two more. Each possible socket takes 12 bytes in the context's tables.
 MAX_SOCKETS = 16_384
 
 # Guards the three names below; held while a context is created or ended, never while a socket
@@ -41,7 +41,7 @@ class Socket(zmq.Socket[bytes]):
     # Declared on the class, as pyzmq treats any other attribute as a socket option.
     name: str = ""
     number: int = 0
-    # The plain method: the extra features of pyzmq's wrapper take longer than the sending.
+    # The method without pyzmq's wrapper, whose extra features take longer than the send itself.
     send = zmq.backend.Socket.send  # type: ignore[assignment]
     is_monitored: bool = False
     connections: Connections | None = None  # set if members are counted
@@ -49,7 +49,7 @@ class Socket(zmq.Socket[bytes]):
     _when_closed: list[Callable[[], None]] | None = None
 
     def when_closed(self, action: Callable[[], None]) -> None:
-        """Run action once, right after this socket has closed."""
+        """Run `action` once, right after this socket has closed."""
         if self._when_closed is None:
             self._when_closed = []
         self._when_closed.append(action)
@@ -57,8 +57,8 @@ class Socket(zmq.Socket[bytes]):
     def stop_monitor(self) -> None:
         """Stop the events of the monitor; call this before the monitor's own socket closes.
 
-        Note    libzmq's I/O thread writes events with a blocking send. Without a reader it would
-                block forever, and with it all connections of this process
+        Note    libzmq's I/O thread writes events with a blocking send. Without a reader this thread
+                would block forever, and so would all connections of this process
         """
         if self.is_monitored and not self.closed:
             self.is_monitored = False
@@ -130,7 +130,7 @@ def open_socket_count() -> int:
 
 
 def unique_name(stem: str) -> str:
-    """Return stem with a number new in this process; for inproc addresses and ZAP domains."""
+    """Return `stem` and a number that is new in this process, for an inproc address or domain."""
     return f"{stem}-{next(_numbers)}"
 
 
@@ -164,7 +164,7 @@ def _fork_error() -> FastdistError:
 def _mark_child() -> None:
     """Disable the parent's context and sockets in the child, which has no I/O thread."""
     global _context_lock, _forked_from
-    # Another thread of the parent may have held the lock at the fork; it would stay locked here.
+    # Another thread of the parent may have held the lock at the fork, and nothing here releases it.
     _context_lock = threading.Lock()
     if _context is None:
         return

@@ -10,8 +10,9 @@ WANTED_DESCRIPTORS = 65_536
 def raise_descriptor_limit() -> None:
     """Raise the soft limit on descriptors to the hard limit.
 
-    Note    libzmq aborts the process if it has no descriptor to accept at a Unix socket
-            (ipc_listener.cpp). The usual soft limit of 1024 is meant for programs that use select
+    Note    libzmq aborts the process if no descriptor is left for accepting a connection at a Unix
+            socket (ipc_listener.cpp). The usual soft limit of 1024 is meant for programs that use
+            select
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, WANTED_DESCRIPTORS)

@@ -10,7 +10,7 @@ from .waiting import poll_timeout_ms
 
 
 class Doorbell:
-    """An object with a descriptor that becomes readable when rung, and stays so until cleared.
+    """An object whose descriptor becomes readable with a ring, and stays readable until a clear.
 
     A bell that is never cleared is a permanent event, such as "this peer is dead".
 
@@ -56,7 +56,7 @@ class Doorbell:
                     pass  # the bell was not rung
 
     def wait(self, deadline: float | None) -> bool:
-        """Wait until the bell has rung (True) or time.monotonic() passes deadline (False)."""
+        """Wait until the bell has rung (True) or time.monotonic() passes `deadline` (False)."""
         poller = select.poll()
         poller.register(self.fileno(), select.POLLIN)
         while True:

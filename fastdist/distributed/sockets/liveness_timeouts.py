@@ -13,9 +13,10 @@ GRACE_S: Final = 1.0
 # The time to detect a broken connection and to connect again.
 LEAST_FROZEN_S: Final = 3.0
 
-# With this many workers a core, all of them get a core in time. With more of them, default timeouts
-# are multiplied by the excess, up to a limit. If 64 workers on 2 cores all call each other for the
-# first time, each is without a core for seconds.
+# With at most this many workers per core, each worker gets a core in time. With more workers per
+# core, the default timeouts are multiplied by the ratio of their number to this number, but at most
+# by _MOST_CROWDED. If 64 workers on 2 cores all call each other for the first time, each worker
+# waits for a core for seconds.
 _WORKERS_A_CORE: Final = 4
 _MOST_CROWDED: Final = 30.0
 
@@ -40,7 +41,7 @@ def frozen_s(
 
 
 def grace_s(chosen: object = None, environment: Mapping[str, str] = os.environ) -> float | None:
-    """Return how long an address may refuse connections; None if it was not chosen.
+    """Return how long an address may refuse connections; None if no value was chosen.
 
     Raises  TypeError or ValueError naming the option or the variable
     """

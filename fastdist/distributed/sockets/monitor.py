@@ -50,7 +50,8 @@ _KINDS = {
     # Without detail: the other end closed the connection during the handshake, as a CURVE server
     # does for a wrong key.
     int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): HANDSHAKE_FAILED,
-    # The other end uses another mechanism, or not ZMTP; libzmq does not try again.
+    # The other end uses another mechanism, or another protocol than ZMTP; libzmq does not try
+    # again.
     int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): MISMATCHED,
     # The other end's ZAP handler refused explicitly.
     int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): REFUSED,
@@ -60,7 +61,7 @@ _ALL = frozenset(_KINDS.values()) - {MONITOR_STOPPED}
 
 
 class SocketMonitor:
-    """The events of one socket. It ends when the socket closes, or earlier by close.
+    """The events of one socket, until that socket closes or `close` is called.
 
     Thread  created by the thread that owns the socket; read by one thread, which may be another one
     Note    the memory for unread events has no limit, so they must be read
@@ -71,15 +72,16 @@ class SocketMonitor:
     ) -> None:
         """Monitor `socket` for events of these kinds.
 
-        Note    with `reader_closes`, the monitor does not close with its socket, as its reader may
-                be in the middle of a read; the reader calls let_go after the socket has closed
+        Note    with `reader_closes`, the monitor stays open when `socket` closes, because its
+                reader may be in the middle of a read; the reader calls let_go after `socket` has
+                closed
         """
         address = f"inproc://{unique_name('fastdist-monitor')}"
         self._monitored = socket
         socket.monitor(address, sum(event for event, kind in _KINDS.items() if kind in kinds))
         socket.is_monitored = True
         self.socket = open_socket(zmq.PAIR, f"monitor of {socket.name}")
-        # No high-water mark: libzmq's I/O thread would block if the monitor is not read.
+        # With a high-water mark, libzmq's I/O thread would block if nothing reads the monitor.
         self.socket.set(zmq.RCVHWM, 0)
         self.socket.set(zmq.LINGER, 0)
         self.socket.connect(address)
@@ -101,7 +103,7 @@ class SocketMonitor:
         return None
 
     def receive(self, deadline: float | None) -> SocketEvent | None:
-        """Return the next event; None once time.monotonic() has passed deadline."""
+        """Return the next event; None once time.monotonic() has passed `deadline`."""
         waiter = Waiter(self.socket)
         while True:
             event = self.try_receive()

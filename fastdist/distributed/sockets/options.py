@@ -14,25 +14,27 @@ from .context import Socket, open_socket
 from .security import Security
 
 # Note [No heartbeats of libzmq's]
-# No socket may set HEARTBEAT_IVL, or closing one could abort the process, with `Assertion failed:
-# !_io_error (src/stream_engine_base.cpp:310)` in libzmq up to 4.3.5. A closing socket accepts no
-# more messages while its connections still end. A message that arrives then stops the input of its
-# connection. If the peer closes it next, the connection is marked broken, but kept until its output
-# is given up. That takes as long as the socket lingers, or until the thread that closes sockets
-# handles it. The heartbeat's timer keeps running, and writes to the connection without checking
-# whether it is broken: abort. Any peer that sends and then ends while this process closes triggers
-# it, by ipc or tcp. Many such peers, as at the end of a group, nearly always trigger it. All other
-# writers check this, unless a connection's input stops for another reason. So RCVHWM is 0 (no
-# limit). Other means replace the heartbeats: the kernel reports unreachable hosts (below) and ended
-# processes, and a Knock shows whether a live process runs.
+# No socket may set HEARTBEAT_IVL. If a socket did, closing it could abort the process, with
+# `Assertion failed: !_io_error (src/stream_engine_base.cpp:310)` in libzmq up to 4.3.5. A closing
+# socket accepts no more messages, but its connections may end later. A message that arrives in
+# between stops the input of its connection. If the peer closes this connection next, libzmq marks
+# the connection as broken, but keeps it until its output is given up. That takes as long as the
+# socket lingers, or until libzmq's thread that closes sockets handles the connection. Meanwhile the
+# timer of the heartbeat writes to the connection without checking whether it is broken, and libzmq
+# aborts. Any peer that sends a message and then ends, while this process closes a socket, can cause
+# the abort, by ipc or tcp. Many such peers, as at the end of a group, nearly always cause it. All
+# other code of libzmq that writes to a connection checks whether it is broken, unless the
+# connection's input stopped for another reason. So RCVHWM is 0 (no limit), and does not stop any
+# input. Other means replace the heartbeats: the kernel reports unreachable hosts (below) and ended
+# processes, and a Knock shows whether a live process still runs.
 
 HANDSHAKE_MS = 5_000
 # A host that acknowledges nothing for this time, with a probe each second, is unreachable.
 UNREACHABLE_MS = 2_000
 # The largest keepalive count that Linux accepts.
 _MOST_KEEPALIVES = 127
-# For a larger frame the receiver closes the whole connection, and the sender gets no notification,
-# so senders must check first.
+# If a frame is larger, the receiver closes the whole connection, and the sender is not notified. So
+# senders must check the size of a frame first.
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 _OPTIONS: dict[int, int] = {
@@ -59,7 +61,7 @@ _OPTIONS: dict[int, int] = {
 
 
 def reach_options(unreachable_ms: int) -> dict[int, int | bytes]:
-    """Return the options of a socket whose connections last for this time without an answer."""
+    """Return socket options with which a connection without answers ends after this time."""
     count = max(1, min(_MOST_KEEPALIVES, unreachable_ms // 1_000))
     return {zmq.TCP_KEEPALIVE_CNT: count, zmq.TCP_MAXRT: unreachable_ms}
 
@@ -107,7 +109,7 @@ def make_socket(
 
 
 def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str:
-    """Bind socket; return the endpoint for peers, with the actual port in place of `:0`.
+    """Bind `socket`; return the endpoint for peers, with the actual port in place of `:0`.
 
     Thread  the socket's thread
     Raises  ValueError for tcp without security=; zmq.ZMQError if the address cannot be bound
@@ -128,7 +130,7 @@ def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str
         _require_null_mechanism(socket, endpoint)
         socket.bind(endpoint)
         if endpoint.startswith("ipc://"):
-            # libzmq removes the file too, but some time after close, on another thread.
+            # libzmq also removes the file, but some time after close, on another thread.
             socket.when_closed(lambda: _remove_file(endpoint.removeprefix("ipc://")))
     return socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
@@ -136,7 +138,7 @@ def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str
 def connect(
     socket: Socket, endpoint: str, security: Security | None = None, peer: str = ""
 ) -> None:
-    """Connect socket to the member `peer` (such as "rank:2") at endpoint.
+    """Connect `socket` to the member `peer` (such as "rank:2") at `endpoint`.
 
     Thread  the socket's thread; returns without waiting for the connection
     Raises  ValueError for tcp without security=; AuthenticationError for an ipc socket of another

@@ -1,4 +1,4 @@
-"""The peer of a connection that libzmq has accepted, or has just closed."""
+"""Finds the peer's address of a connection that libzmq has accepted, or has just closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TICKS_PER_S: Final = 100
 
 
 def other_end(descriptor: int, port: int) -> Address | None:
-    """Return the peer's address of a connection accepted at port; None if it has ended.
+    """Return the peer's address of a connection that was accepted at `port`; None after its end.
 
     Note    the descriptor may belong to another file by now, so a copy of it is checked
     """
@@ -44,8 +44,9 @@ def other_end(descriptor: int, port: int) -> Address | None:
 
 
 def ends_closed_here(port: int, within_s: float) -> list[Address]:
-    """Return the peers of connections at port that this process closed within the last seconds.
+    """Return the peers of connections at `port` that this process closed recently.
 
+    Units   `within_s`: the longest time since the close, in seconds
     Note    reads a table of the kernel with the connections of the last minute, which takes
             milliseconds; returns an empty list on systems other than Linux
     """

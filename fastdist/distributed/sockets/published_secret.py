@@ -15,13 +15,13 @@ _FIRST, _LAST = "store-", ".secret"
 
 
 def publish_secret(host: str, port: int, secret: JobSecret) -> int:
-    """Publish secret for host and port to this user's processes; replaces an older one.
+    """Publish `secret` for a host and port to this user's processes; it replaces an older secret.
 
     Return a descriptor for withdraw_secret: its lock shows that the owner lives. Secrets of owners
     that were killed are removed.
 
     Raises  AuthenticationError if the file cannot be written
-    Note    call it after the port is bound: the owner of the port owns the file
+    Note    call this after the port is bound: the owner of the port owns the file
     """
     path = _path(host, port)
     temporary = f"{path}.{os.getpid()}-{os.urandom(3).hex()}"
@@ -46,7 +46,8 @@ def publish_secret(host: str, port: int, secret: JobSecret) -> int:
 def read_published_secret(host: str, port: int) -> JobSecret | None:
     """Return the secret that the owner of this port published; None if there is none (yet).
 
-    Note    it may belong to a killed earlier owner: after a failed handshake read it again
+    Note    an earlier owner that was killed may have published the secret: read the secret again
+            after a failed handshake
     """
     path = _path(host, port)
     try:
@@ -94,8 +95,9 @@ def _remove_if_same(path: str, file: int) -> None:
     with suppress(FileNotFoundError):
         if not _is_same(path, file):
             return
-        # A later owner may have replaced the file in between. A reader that finds no secret tries
-        # again, so the file may be missing for a moment.
+        # A later owner may replace the file after this check. So rename the file, check it again,
+        # and put it back if it is another one. It may be missing for a moment, because a reader
+        # that finds no secret tries again.
         taken = f"{path}.{os.getpid()}-{os.urandom(3).hex()}"
         os.rename(path, taken)
         if not _is_same(taken, file):

@@ -1,17 +1,18 @@
 """Checks once a second, through libzmq, whether the process at the other end still runs."""
 
-# A connection that holds only shows that the other end's kernel runs: a process that is stopped, or
-# swapped out, keeps its connections. libzmq's own heartbeats would detect that, but can abort this
+# An open connection shows only that the kernel at the other end runs: a process that is stopped, or
+# swapped out, keeps its connections. libzmq's own heartbeats would detect this, but can abort this
 # process: see Note [No heartbeats of libzmq's] in options.py. So a Knock opens another connection
-# to the peer's address. A libzmq thread there, which needs neither Python nor keys, immediately
-# answers with the first bytes of its greeting. Then this end closes the connection, before either
-# end has identified itself.
+# to the peer's address. A thread of the peer's libzmq, which needs neither Python nor keys,
+# immediately answers with the first bytes of its greeting. Then this end closes the connection,
+# before either end has identified itself.
 #
-# Any reply is a sign of life, even a report that nobody listens there any more: the connection
-# itself reports its own end. Only silence counts against the peer. The kernel of this host ends a
-# knock with an error if it finds no route to the other host. Either its own interface is down, or a
-# cable was pulled and no host in the network has that address. That counts as silence too.
-# Otherwise a cut network would never be detected, as such an error occurs every 3 s.
+# Any reply is a sign of life, even a report that nobody listens at the address any more, because
+# the connection itself reports its own end. Only silence counts against the peer. If the kernel of
+# this host finds no route to the other host, the knock ends with an error. Either the interface of
+# this host is down, or a cable was pulled and no host in the network has the address. Such an error
+# counts as silence too. Otherwise a cut network would never be detected, as the error occurs every
+# 3 s.
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ from enum import Enum, auto
 from typing import Any
 
 BEAT_S = 1.0
-# After this many silent beats the other end counts as frozen: 2 to 3 s after it stopped.
+# After this many beats without an answer the other end counts as frozen: 2 to 3 s after it stopped.
 MOST_MISSED_BEATS = 2
-# The errors of a connection attempt without an answer from the other host.
+# The errors of a connection attempt to which the other host did not answer.
 _SILENT = frozenset(
     {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT}
 )
@@ -41,7 +42,7 @@ class Beat(Enum):
     FROZEN = auto()
 
 
-# Where to knock: the descriptor of a connection, for its peer address, or the path of a Unix
+# Where to knock: the descriptor of a connection, whose peer address is used, or the path of a Unix
 # socket.
 Where = int | str
 
@@ -54,7 +55,7 @@ class Knock:
 
     def __init__(self, where: Where) -> None:
         self._socket: standard_socket.socket | None = None
-        # If knocking is impossible, this counts as answered.
+        # False if no attempt could be made; such a knock counts as answered.
         self._can_be_asked = False
         # Whether no answer can come any more, because there is no route to the other host.
         self.has_failed = False
@@ -115,7 +116,8 @@ class Pulse:
         self._where: Where | None = None
         # Called with a knock before it is closed, so that its descriptor can be unwatched.
         self.before_close: Callable[[Knock], None] | None = None
-        # How many silent beats are allowed; more on a machine with many workers a core.
+        # How many beats without an answer are allowed; more on a machine with many workers per
+        # core.
         self.most_missed_beats = MOST_MISSED_BEATS
         self._late = 0
         # Whether the last knock has failed, and no other knock has followed.

@@ -1,11 +1,12 @@
 """Peers that a bound socket refused: counted by address and reason, each reported once."""
 
 # Note [From where somebody came]
-# libzmq reports a failed handshake with neither address nor descriptor. The descriptor is in the
-# preceding event, when the connection was accepted, and in the following event, its end. The peer
-# address of the descriptor is read immediately, but sometimes too late: a peer of this machine
-# connects, fails and closes within a tenth of a millisecond. The kernel still has the address then:
-# if this end closed the connection, it stays in the kernel's table for a minute.
+# libzmq's event for a failed handshake has neither an address nor a descriptor. The descriptor is
+# in the preceding event, which reports the accepted connection, and in the following event, which
+# reports its end. The descriptor's peer address is read at the preceding event. This is sometimes
+# too late: a peer on this machine connects, fails and closes within a tenth of a millisecond. If
+# this end closed the connection, the address stays in a table of the kernel for a minute, and is
+# read there.
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ MAX_HOMES: Final = 65_536  # addresses of members; as many as there may be ranks
 # How long to look for an address that could not be read in time, and the pause between attempts.
 _LOOKED_FOR_S: Final = 0.5
 _LOOK_PAUSE_S: Final = 0.1
-# A refused connection ended at most this long ago, plus the time in which no events were read.
+# Addresses are looked up among the connections that ended in this time, plus the time in which no
+# events were read.
 _RECENT_S: Final = 2.0
 _MAX_KNOWN: Final = 1024
 _SOMEWHERE: Final = "an unknown address"
@@ -81,7 +83,8 @@ class Refusals:
     Thread  any; `happened`, `judged` and `look` only on the ZAP handler's thread
     """
 
-    # Whether members present a key; if not, a member and another protocol look the same.
+    # Whether members present a key. If they do not, a member looks like a peer with another
+    # protocol.
     asks_for_keys = True
 
     def __init__(self, tell: Tell = _logger.log) -> None:
@@ -91,21 +94,22 @@ class Refusals:
         self._endpoint = ""
         # Descriptor -> peer address, until the connection brings a message or ends.
         self._came: dict[int, Address | None] = {}
-        # By host: the connections that have presented a key, but not sent a message. Their end is
-        # not reported.
+        # By host: the number of connections that have presented a key, but not sent a message. The
+        # end of such a connection is not reported.
         self._judged: Counter[str] = Counter()
-        # The hosts of members: a member's Knock (pulse.py) ends before it has identified itself.
+        # The hosts of members. A Knock (pulse.py) of a member ends before the member has identified
+        # itself, so silent connections from these hosts are not reported.
         self._homes: set[str] = set()
-        # The failure of the connection whose end is reported next.
+        # The reason of the failed handshake whose connection's end is reported next.
         self._failure: Reason | None = None
         # _nameless: (time, reason) of failures whose address is not known yet. _known: addresses
         # of failures that were counted.
         self._nameless: deque[tuple[float, Reason]] = deque()
         self._known: deque[Address] = deque(maxlen=_MAX_KNOWN)
-        # The time of the next look, as each look takes milliseconds.
+        # The time of the next look-up of addresses; there are few, because each takes milliseconds.
         self._look_at = 0.0
-        # All libzmq events before _read_until were read; _read_before: its value at the first of
-        # _nameless.
+        # _read_until: all libzmq events before this time were read. _read_before: the value of
+        # _read_until when the first failure was added to _nameless.
         self._read_until = self._read_before = time.monotonic()
         self._counts: Counter[tuple[str, Reason]] = Counter()
         self._news: list[tuple[int, str]] = []
@@ -197,7 +201,7 @@ class Refusals:
         self._count(address[0], failure)
 
     def _find_names(self, before: float) -> None:
-        """Look up missing addresses; give up on failures that happened before a time."""
+        """Look up missing addresses; count failures before the time `before` without an address."""
         known, within_s = set(self._known), time.monotonic() - self._read_before + _RECENT_S
         ends = ends_closed_here(self._port(), within_s)
         found = deque(end for end in ends if end not in known)

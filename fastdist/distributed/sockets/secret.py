@@ -40,9 +40,9 @@ class JobSecret:
 
     @classmethod
     def parse(cls, text: str, origin: str) -> JobSecret:
-        """Return the secret that is encoded in text as 64 hexadecimal digits or as base64.
+        """Return the secret that is encoded in `text` as 64 hexadecimal digits or as base64.
 
-        Raises  AuthenticationError that names origin and never quotes text
+        Raises  AuthenticationError that names `origin` and never quotes `text`
         """
         text = text.strip()
         try:
@@ -127,7 +127,7 @@ class JobSecret:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # Opening a named pipe would block until another process writes to it.
+    # Without O_NONBLOCK the open of a named pipe would block until another process writes to it.
     return os.open(path, flags | os.O_NONBLOCK)
 
 

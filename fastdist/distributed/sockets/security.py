@@ -19,8 +19,8 @@ from .events import ACCEPTED, DISCONNECTED, HANDSHAKE_FAILED, MISMATCHED
 from .monitor import SocketMonitor
 from .secret import JobSecret
 
-# The size to which a group without a world size may grow; each member costs 27 us once, when the
-# first unknown key is checked.
+# The most members of a group without a world size. The first check of an unknown key takes 27 us
+# for each of them.
 MAX_DYNAMIC_MEMBERS = 4_096
 
 _warning_lock = threading.Lock()
@@ -31,14 +31,15 @@ class Security(Protocol):
     """The authentication that bind and connect set up for a tcp socket."""
 
     kind: str
-    # Whether members cannot pose as each other, as they can if all keys come from one secret.
+    # False if a member can pose as another member, for example because all keys come from one
+    # secret.
     tells_members_apart: bool
 
     def protect_binds(self, socket: Socket, host: str) -> None:
-        """Make the endpoints that socket binds from now on require authentication."""
+        """Require authentication at the endpoints that `socket` binds from now on."""
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
-        """Make new connections of socket authenticate both this process and peer."""
+        """Authenticate this process and `peer` to each other on new connections of `socket`."""
 
 
 class NoSecurity:
@@ -48,14 +49,14 @@ class NoSecurity:
     tells_members_apart = False
 
     def protect_binds(self, socket: Socket, host: str) -> None:
-        """Leave the socket unchanged; warn once per process if host is not on this machine."""
+        """Leave the socket unchanged; warn once per process if `host` is not on this machine."""
         if socket.refusals is not None:
             socket.refusals.asks_for_keys = False
             _attend(socket, lambda public_key: None)
         warn_of_plaintext(host)
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
-        """Leave the socket unchanged; warn once per process if host is not on this machine."""
+        """Leave the socket unchanged; warn once per process if `host` is not on this machine."""
         warn_of_plaintext(host)
 
     def __repr__(self) -> str:
@@ -63,7 +64,7 @@ class NoSecurity:
 
 
 class _Keyed(ABC):
-    """CURVE keys from any source: this member's keys, other members' keys, and the admission."""
+    """Security by CURVE: this member's keys, and the look-ups of other members' keys."""
 
     kind = "curve"
     tells_members_apart = False
@@ -85,11 +86,11 @@ class _Keyed(ABC):
         socket.set(zmq.CURVE_SERVER, 1)
         socket.set(zmq.CURVE_SECRETKEY, self._secret_key)
         socket.set(zmq.ZAP_DOMAIN, domain.encode())
-        # Without this, libzmq admits every peer when no ZAP handler runs (libzmq issue 2711).
+        # Without this option libzmq admits every peer if no ZAP handler runs (libzmq issue 2711).
         socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
-        """Make the socket a CURVE client that connects only to the holder of peer's key."""
+        """Make the socket a CURVE client that connects only to the holder of the key of `peer`."""
         if not peer:
             raise ValueError(
                 "connect: CURVE needs peer=, the member at the other end: 'rank:2' or 'store'"
@@ -136,7 +137,10 @@ class CurveSecurity(_Keyed):
         world_size: int,
         max_connections: int = MAX_CONNECTIONS,
     ) -> CurveSecurity:
-        """Return worker rank's security: it accepts ranks below world_size (0: a dynamic group)."""
+        """Return the security of worker `rank`, which accepts ranks below `world_size`.
+
+        A `world_size` of 0 means a dynamic group: ranks below MAX_DYNAMIC_MEMBERS are accepted.
+        """
         roster = Roster(secret, job_id, "rank", world_size or MAX_DYNAMIC_MEMBERS)
         return cls(secret, job_id, f"rank:{rank}", roster, max_connections)
 
@@ -172,7 +176,10 @@ class CertificateSecurity(_Keyed):
         world_size: int,
         max_connections: int = MAX_CONNECTIONS,
     ) -> CertificateSecurity:
-        """Return worker rank's security: it accepts ranks below world_size (0: a dynamic group)."""
+        """Return the security of worker `rank`, which accepts ranks below `world_size`.
+
+        A `world_size` of 0 means a dynamic group: every rank with a certificate is accepted.
+        """
         folder.read_ranks()
 
         def admits(public_key: bytes) -> str | None:
@@ -189,7 +196,7 @@ class CertificateSecurity(_Keyed):
 
     @classmethod
     def for_store_client(cls, folder: CertificateFolder, rank: int) -> CertificateSecurity:
-        """Return the security by which rank authenticates to the store; it admits no peers."""
+        """Return the security of a store's client, with the key of `rank`; it admits no peers."""
         return cls(folder, f"rank:{rank}", lambda public_key: None)
 
     def _public_key_of(self, member: str) -> bytes:
@@ -202,7 +209,7 @@ class CertificateSecurity(_Keyed):
 class Roster:
     """The public keys of the members `kind:0` to `kind:size-1`, computed when an unknown key comes.
 
-    Thread  any; the look-up of an unknown key may take 27 us a member
+    Thread  any; the look-up of an unknown key may take 27 us per member
     """
 
     def __init__(self, secret: JobSecret, job_id: str, kind: str, size: int) -> None:
@@ -236,8 +243,9 @@ def _attend(socket: Socket, admits: authenticator.Lookup) -> str:
             kinds += [ACCEPTED, DISCONNECTED]
         if socket.refusals is not None:
             kinds += [HANDSHAKE_FAILED, MISMATCHED]
-    # Monitor before the bind, or its first events are lost. Monitor only these kinds: if strangers
-    # use up all descriptors, libzmq reports failed accepts at a very high rate.
+    # Create the monitor before the bind; otherwise the first events are lost. Monitor only these
+    # kinds of events: if strangers use up all descriptors, libzmq reports failed accepts at a very
+    # high rate.
     events = SocketMonitor(socket, kinds, reader_closes=True) if kinds else None
     domain = authenticator.admit(admits, socket.connections, socket.refusals, events)
     socket.when_closed(lambda: authenticator.dismiss(domain))
@@ -252,8 +260,9 @@ def derive_secret_key(secret: JobSecret, job_id: str, member: str) -> bytes:
 def authenticated_rank(frame: zmq.Frame) -> int | None:
     """Return the rank that the sender of this frame has proved; None without authentication.
 
-    Note    unlike the routing id of a ROUTER, it is not the peer's own claim. Any frame of the
-            message will do, also the routing id's frame; receive it with copy=False
+    Note    a ROUTER's routing id is only the peer's own claim, but this rank is authenticated.
+            `frame` may be any frame of a message that was received with copy=False, also the frame
+            with the routing id
     """
     try:
         return int(frame.get("User-Id"))
@@ -263,7 +272,7 @@ def authenticated_rank(frame: zmq.Frame) -> int | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether host, a name or an address, is on this machine's loopback interface."""
+    """Return whether `host`, a name or an address, is on this machine's loopback interface."""
     if host == "localhost":
         return True
     try:
@@ -273,7 +282,7 @@ def is_loopback(host: str) -> bool:
 
 
 def warn_of_plaintext(host: str) -> None:
-    """Warn, once per process, that connections to host are in plain text."""
+    """Warn, once per process, that connections to `host` are in plain text."""
     global _warned_of_plaintext
     with _warning_lock:
         if _warned_of_plaintext or is_loopback(host):

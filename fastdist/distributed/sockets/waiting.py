@@ -12,13 +12,14 @@ import zmq
 # Note [ZMQ_FD is edge triggered]
 # zmq.FD does not mean "a message is there". It means "something happened since the last look", and
 # every send, receive or read of zmq.EVENTS on the socket is a look. A look may consume the signal
-# of a message that has arrived; the descriptor then stays silent although the message is readable.
-# (Measured: after a send and one NOBLOCK receive, a message can be readable while poll(fd) sleeps.)
-# Hence the rule: a thread sleeps on zmq.FD only after the socket itself has reported that it has no
-# message. It reports that by EAGAIN, or by zmq.EVENTS without POLLIN, with no other call on the
-# socket in between. If one thread sends and another sleeps, the sender reads zmq.EVENTS after its
-# send, under the lock of the socket. If POLLIN is set, it rings the sleeper's Doorbell, and so
-# passes on the edge that the send consumed.
+# of a message that has arrived. The descriptor then does not become readable, although the socket
+# has a message. (Measured: after a send and one NOBLOCK receive, a socket can have a message while
+# poll(fd) sleeps.) Hence the rule: a thread sleeps on zmq.FD only after the socket itself has
+# reported, by EAGAIN or by zmq.EVENTS without POLLIN, that it has no message. Between this report
+# and the sleep there must be no other call on the socket. If one thread sends while another sleeps,
+# the sender reads zmq.EVENTS after its send, under the lock of the socket. If POLLIN is set, the
+# sender rings the Doorbell of the sleeping thread, because the send consumed the signal for that
+# thread.
 
 
 # The longest timeout of poll(2); a longer wait polls again after 24 days.
@@ -37,7 +38,7 @@ class HasFileno(Protocol):
 class Waiter:
     """Waits until one of several ZeroMQ sockets or descriptors is readable.
 
-    Thread  its owner only; no other thread may use the sockets while wait runs
+    Thread  its owner only; no other thread may use the sockets while `wait` runs
     """
 
     def __init__(self, *things: zmq.Socket[bytes] | HasFileno) -> None:
@@ -65,7 +66,7 @@ class Waiter:
         self._others.pop(fd, None)
 
     def wait(self, deadline: float | None) -> list[zmq.Socket[bytes] | HasFileno]:
-        """Return the readable objects; [] once time.monotonic() has passed deadline (None: never).
+        """Return the readable objects; [] once time.monotonic() passes `deadline` (None: never).
 
         Note    See Note [ZMQ_FD is edge triggered]; a socket is returned only if it has a message
         """
@@ -88,7 +89,7 @@ def has_message(socket: zmq.Socket[bytes]) -> bool:
 
 
 def poll_timeout_ms(deadline: float | None) -> int | None:
-    """Return the milliseconds until deadline, rounded up so that no wait ends early."""
+    """Return the milliseconds until `deadline`, rounded up so that no wait ends early."""
     if deadline is None or math.isinf(deadline):
         return None
     remaining_ms = math.ceil((deadline - time.monotonic()) * 1000)

@@ -13,7 +13,7 @@ connection.py    a client's connection to a served TCPStore
 access.py        the security of a TCPStore
 served_watch.py  the watch of a TCPStore; ports.py: checks and takes over ports
 prefix_store.py  a view of another store, under a prefix
-own_methods.py   requests to a store whose methods a program has written
+own_methods.py   requests to a user-defined store, executed by calls of its methods
 membership.py    the members of a group: they join, follow a lost member, or leave
 environment.py   the environment variables of launchers and cluster managers
 host_list.py     the lists of hosts in these variables
@@ -23,7 +23,7 @@ mistakes.py      logs each error of a request once
 The three stores give the same results for every operation: one test suite runs on all of them
 (tests/distributed/store/test_store_contract.py). A request for a missing key waits in the process
 that has the dictionary, so clients do not poll. An error of one request is the answer to that
-request only, and the server continues: the whole job depends on it.
+request only, and the server continues, because the whole job depends on the server.
 
 docs/glossary.md explains the terms.
 """
@@ -52,5 +52,6 @@ __all__ = [
     "host_store",
 ]
 
-# Imported on demand: workers of a launcher are only clients, and the server's code takes 0.3 MB.
+# Imported on demand: workers of a launcher are only clients of a store, and these modules import
+# the code of the server, which takes 0.3 MB.
 load_later(__name__, {"FileStore": "file_store", "HashStore": "hash_store"})

@@ -32,7 +32,7 @@ class SecretSource(Enum):
     """Where the secret for a store comes from."""
 
     GIVEN = "given"
-    PUBLISHED = "published"  # created and published to its user by the owner of a loopback port
+    PUBLISHED = "published"  # the owner of a loopback port creates it, and publishes it to its user
     CERTIFICATES = "certificates"  # no secret: each member has a key pair
     NONE = "none"
 
@@ -52,10 +52,10 @@ def choose_access(
     certificates: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Access:
-    """Return the security of the store at host.
+    """Return the security of the store at `host`.
 
-    Raises  AuthenticationError if host is on another machine and neither a secret nor
-            security='none' is given; also for certificates that cannot be read
+    Raises  AuthenticationError if `host` is on another machine and neither a secret nor
+            security='none' is given, or if certificates cannot be read
     """
     kind = security_kind(security, environment)
     if kind == "none":
@@ -115,9 +115,9 @@ def server_security(secret: JobSecret | None, folder: CertificateFolder | None =
 def most_connections() -> int:
     """Return how many connections to the store one key may make.
 
-    All clients of a job share a key, and each has one connection for each waiting call. So the
-    limit cannot be per client: it is what the serving process can spare. Without a free descriptor
-    the process could not even close a connection.
+    All clients of a job share a key, and each client has one connection for each waiting call. So
+    there is no limit per client. The limit for a key is the number of descriptors that the serving
+    process can spare. Without a free descriptor the process could not even close a connection.
     """
     raise_descriptor_limit()  # the first socket does the same, but is created later
     return max(1, descriptor_limit() * 3 // 4)
@@ -136,8 +136,8 @@ def certified_client(
 ) -> Security:
     """Return the security by which a member with a certificate authenticates to the store.
 
-    Without a rank, as argument or in RANK, the certificate is the one of the lowest rank whose
-    secret key is in the folder: a launcher has no rank.
+    If `rank` is None and the variable RANK is not set, as in a launcher, the certificate of the
+    lowest rank whose secret key is in the folder is used.
     """
     if rank is None and environment.get("RANK", "").isdecimal():
         rank = int(environment["RANK"])
@@ -147,14 +147,14 @@ def certified_client(
 
 
 def job_id(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the job, which is part of its keys: FASTDIST_JOB_ID, else empty."""
+    """Return the name of the job, on which its keys depend: FASTDIST_JOB_ID, else empty."""
     return environment.get("FASTDIST_JOB_ID", "")
 
 
 def require_host(host: str) -> str:
-    """Return host without the brackets of an IPv6 address.
+    """Return `host` without the brackets of an IPv6 address.
 
-    Raises  StoreError unless it is a name or an address
+    Raises  StoreError unless `host` is a name or an address
     """
     bare = host.removeprefix("[").removesuffix("]") if isinstance(host, str) else ""
     if not re.fullmatch(r"[\w.:%-]+", bare):
@@ -163,7 +163,7 @@ def require_host(host: str) -> str:
 
 
 def numeric_address(host: str) -> str | None:
-    """Return host as an IPv4 address, else as an IPv6 address; None if it cannot be resolved.
+    """Return `host` as an IPv4 address, else as an IPv6 address; None if it cannot be resolved.
 
     Raises  StoreError for a wildcard address
     """
@@ -173,7 +173,7 @@ def numeric_address(host: str) -> str | None:
         return None
     addresses = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
     address = str(addresses[0][4][0])
-    # No wildcard: the address must be reachable for clients, and only this interface is bound.
+    # Refuse a wildcard: clients must reach the address, and only its interface is bound.
     if _is_wildcard(address):
         raise StoreError(
             f"host is {host!r}, which stands for all addresses of a machine; give the one by which "

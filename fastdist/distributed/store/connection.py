@@ -35,11 +35,12 @@ from .environment import num_workers_here
 from .requests import Op, Status
 from .wire import Question, Reply, pack_question, unpack_reply
 
-# Extra time: the server answers at the request's timeout, unless it is stuck.
+# How much longer than the request's timeout a client waits: the server answers at the timeout,
+# unless the server is stuck.
 _GRACE_S = 0.5
-# A server that ends during a handshake looks like one that closes the connection for a wrong key,
-# so a refusal means three failures in a row. libzmq tries again after _RECONNECT_MS to
-# _RECONNECT_MAX_MS, so this takes under 1 s.
+# A server that ends during a handshake looks like one that closes the connection for a wrong key.
+# So only three failures in a row count as a refusal. libzmq tries again after _RECONNECT_MS to
+# _RECONNECT_MAX_MS, so three attempts take under 1 s.
 _HANDSHAKE_TRIES = 3
 _RECONNECT_MS, _RECONNECT_MAX_MS = 50, 200
 
@@ -47,7 +48,7 @@ _request_ids = itertools.count(1)
 
 
 def is_name(host: str) -> bool:
-    """Return whether host is a name rather than an address."""
+    """Return whether `host` is a name rather than an address."""
     return ":" not in host and not host.replace(".", "").isdecimal()
 
 
@@ -62,13 +63,13 @@ class Connection:
         self._closing = closing
         self._events: SocketMonitor | None = None
         self._pulse = Pulse()
-        # With many workers a core, the process that hosts the store may also have to wait for a
+        # With many workers per core, the process that hosts the store may also have to wait for a
         # core.
         self._pulse.most_missed_beats = round(MOST_MISSED_BEATS * crowding(num_workers_here()))
         options: dict[int, int | bytes] = {
-            # With IMMEDIATE libzmq drops the messages that came just before the other end closed
-            # the connection, among them the answer with the reason. It is not needed here, as
-            # nothing is sent before the handshake.
+            # With IMMEDIATE, libzmq drops messages that arrive just before the other end closes the
+            # connection, such as the answer with the reason of the close. IMMEDIATE is not needed
+            # here, because nothing is sent before the handshake.
             zmq.IMMEDIATE: 0,
             zmq.RECONNECT_IVL: _RECONNECT_MS,
             zmq.RECONNECT_IVL_MAX: _RECONNECT_MAX_MS,
@@ -125,8 +126,8 @@ class Connection:
                 if failures == _HANDSHAKE_TRIES:
                     raise self._refused()
             elif event.kind in (monitor.MISMATCHED, monitor.REFUSED) or (
-                # An end without a failed handshake: the other end does not use ZMTP. In all three
-                # cases libzmq does not try again.
+                # DISCONNECTED without HANDSHAKE_FAILED: the other end does not use ZMTP. After each
+                # of these three events libzmq does not try again.
                 event.kind == monitor.DISCONNECTED and failures == 0
             ):
                 raise self._refused()
@@ -178,7 +179,7 @@ class Connection:
         return request_id
 
     def receive(self, deadline: float | None) -> Reply | None:
-        """Return the next answer, or None once time.monotonic() has passed deadline.
+        """Return the next answer, or None once time.monotonic() has passed `deadline`.
 
         Raises  StoreLostError if the connection has ended; StoreError if the store is closed here
         """

@@ -14,7 +14,8 @@ from fastdist.core.errors import RendezvousError
 from ...core.folded_frames import folds
 from .host_list import expand_first_host
 
-# Without a port from the launcher, it is computed from the job's id, the same for all workers.
+# If the launcher sets no port for the store, the port is computed from the job's id, which is the
+# same for all workers.
 _FIRST_PORT, _PORT_COUNT = 20_000, 40_001
 _TRUE, _FALSE = ("1", "true"), ("", "0", "false")
 
@@ -25,10 +26,10 @@ class Assignment:
 
     This worker is `rank` of `world_size`, and `local_rank` on its machine. The store is at
     `store_host`, `store_port`. `launcher` names the source of the values. With `store_hosted` the
-    launcher serves the store, and no rank binds its port. `incarnation` counts the restarts of the
-    whole group and of this worker alone; `round` counts the restarts of the group, and together
-    with `run_id` it separates rounds. Store port 0 stands for any free port, which only a lone
-    worker may use.
+    launcher serves the store, and no rank binds its port. `incarnation` counts the restarts of this
+    worker, alone or with the whole group. `round` counts only the restarts of the whole group. A
+    round is identified by `run_id` and `round`. A `store_port` of 0 means any free port; only a job
+    of one worker may use it.
     """
 
     launcher: str
@@ -65,7 +66,7 @@ class _Launcher:
 
     @property
     def sets_nothing(self) -> str:
-        """Error text: this launcher does not set the missing variables."""
+        """The error text which says that this launcher does not set the missing variables."""
         return "no launcher sets any" if self is _NOBODY else f"{self.name} sets none"
 
 
@@ -131,7 +132,8 @@ def round_number(environment: Mapping[str, str] = os.environ) -> int:
     A worker that is restarted alone joins the current round.
 
     torchrun's count is used only if one store serves all rounds. Each torchrun node counts its own
-    failures, so two nodes may differ. But if rank 0 serves the store, each round has its own store.
+    failures, so the counts of two nodes may differ. If rank 0 serves the store, the count is not
+    needed, because each round has its own store.
     """
     if may_workers_return(environment):
         return 0
@@ -165,8 +167,8 @@ def store_is_hosted(environment: Mapping[str, str] = os.environ) -> bool:
 def store_is_hosted_at(port: int, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether the launcher hosts the store at this port.
 
-    With another port the program means a separate store, such as one for process groups of some
-    workers in addition to RPC of all workers.
+    If the launcher's store has another port, the program means a separate store, such as one for
+    process groups of some workers in addition to RPC of all workers.
     """
     own = environment.get("FASTDIST_STORE_PORT") or environment.get("MASTER_PORT") or str(port)
     return store_is_hosted(environment) and own == str(port)
@@ -199,7 +201,7 @@ def as_seconds(what: str, text: str) -> float:
 
 
 def require_rank(rank: int, world_size: int) -> None:
-    """Raise RendezvousError unless rank is one of world_size workers (0: any number)."""
+    """Raise RendezvousError unless `rank` is below `world_size`, or `world_size` is 0."""
     if world_size < 0:
         raise RendezvousError(
             f"world size is {world_size}; expected 1 or more, or 0 for a dynamic group"
@@ -281,7 +283,7 @@ def _program() -> str:
 
 
 def _store_place(reader: _Reader, launcher: _Launcher, world_size: int) -> tuple[str, int]:
-    """Return host and port of the store; a lone worker needs neither variable.
+    """Return host and port of the store; a job of one worker does not need the variables.
 
     Raises  RendezvousError naming all missing variables
     """
@@ -310,7 +312,7 @@ def _store_port(reader: _Reader, launcher: _Launcher) -> int | None:
     master = reader.port("MASTER_PORT")
     if master is None:
         return launcher.port(reader.environment)
-    # torchrun's agent serves its own store on MASTER_PORT: this store uses the next port.
+    # If torchrun's agent serves its own store on MASTER_PORT, this store uses the next port.
     is_taken = reader.flag("TORCHELASTIC_USE_AGENT_STORE")
     if is_taken and master == 65_535:
         raise RendezvousError("MASTER_PORT is 65535, torchrun's own; set FASTDIST_STORE_PORT")
@@ -346,7 +348,7 @@ def _port_from(*names: str) -> Callable[[Mapping[str, str]], int | None]:
     return port
 
 
-# The port of a Slurm step's store, from the ids of job and step, which all its tasks have.
+# The port of a Slurm step's store, from the ids of the job and the step; all tasks have these ids.
 slurm_port = _port_from("SLURM_JOB_ID", "SLURM_STEP_ID")
 
 

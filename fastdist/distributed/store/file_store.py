@@ -22,14 +22,15 @@ from .requests import MUTATIONS, Op, Request, Status
 from .store import DEFAULT_TIMEOUT
 
 # Note [The log of a FileStore]
-# The file is a line that identifies it, then records. A record has the length and CRC-32 of its
-# body, then the body: an op and its arguments. A writer takes the lock, and reads the records that
-# others have added. It removes an incomplete record of a killed writer, and adds its record in one
-# write. Readers need no lock: a record counts once it is complete and its sum is right. All
-# processes apply the same records in the same order, so all have the same dictionary. A record for
-# which nothing waits costs a process only the reading. Taking a value from a queue is a record as
-# well, and records never wait. A process that waits for a value polls until there is one, and then
-# takes the lock. So one process gets each value, and queues persist when a file is opened again.
+# The file begins with a line that identifies it. Records follow. A record has the length and the
+# CRC-32 of its body, then the body: an op and its arguments. A writer takes the lock, and reads the
+# records that others have added. It removes an incomplete record of a killed writer, and adds its
+# own record in one write. Readers need no lock: they use a record when it is complete and its
+# checksum is right. All processes apply the same records in the same order, so all have the same
+# dictionary. If nothing in a process waits for a record, the record costs this process only the
+# reading. A record is also written when a value is taken from a queue, and the op of a record never
+# waits. So a process that waits for a value polls until there is one, and takes the lock only then.
+# Thus each value goes to one process, and queues persist when a file is opened again.
 _MAGIC = b"fastdist store 1\n"
 _HEADER = struct.Struct("<II")
 _COUNT = struct.Struct("<BI")
@@ -45,14 +46,15 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.0005, 0.02
 class FileStore(LocalStore):
     """A store in a file, on one machine or on a file system that all processes of a job share.
 
-    With `world_size`, the last of that many stores to close removes the file. Use a new file for
-    each run: entries of an earlier run would look like new ones.
+    If `world_size` is positive, `world_size` stores open the file, and the last store that closes
+    removes the file. Use a new file for each run: entries of an earlier run would look like new
+    ones.
 
     Args:
         file_name: The path of the file, which all workers can open.
-        world_size: The number of stores that open the file; the last to close removes it. Never
-            removed if negative.
-        timeout: The default of calls that wait: a timedelta, or seconds.
+        world_size: The number of stores that open the file; the last one that closes removes the
+            file. If the number is negative, the file is never removed.
+        timeout: The default timeout of calls that wait: a timedelta, or seconds.
         security: How workers that meet here authenticate each other; see docs/guides/security.md.
         secret: The job's secret; if None, the environment's secret, or else a new one.
         certificates: The folder of certificates, for security="certs".
@@ -77,7 +79,7 @@ class FileStore(LocalStore):
         self._position = 0
         # How many stores with a world_size have opened and closed the file.
         self._opened_count = self._closed_count = 0
-        # Only the owner can read the file, so a secret may be published in it as on loopback.
+        # Only its owner can read the file, so a secret may be in it, as for a store on loopback.
         access = choose_access("127.0.0.1", security, secret, certificates)
         self._source, self._given_secret, _ = access
         self._file_secret: JobSecret | None = None
@@ -95,7 +97,7 @@ class FileStore(LocalStore):
 
     @property
     def job_secret(self) -> JobSecret | None:
-        """The given secret, else the file's own, which the first reader creates.
+        """The given secret, or else the secret in the file, which the first reader creates.
 
         None if security is 'none' or 'certs'.
 
@@ -121,7 +123,7 @@ class FileStore(LocalStore):
             return self._file_secret
 
     def close(self) -> None:
-        """Close the file; the last of world_size stores removes it. A second call does nothing."""
+        """Close the file; the last of `world_size` stores removes it. A repeat does nothing."""
         if self._is_forked():
             return
         with self._changed:
@@ -147,7 +149,7 @@ class FileStore(LocalStore):
         key, waited_s = arguments[0], self._seconds(timeout)
         deadline, pauses = time.monotonic() + waited_s, self._pauses()
         while True:
-            # Checked without the lock: several processes may see a value, but only one takes it.
+            # Check without the lock: several processes may see a value, but only one can take it.
             if super()._ask(Op.QUEUE_LENGTH, [key], timeout) != [b"0"]:
                 found = super()._ask(Op.POP, [key, b"0"], timeout)
                 if found:
@@ -209,7 +211,7 @@ class FileStore(LocalStore):
             self._catch_up()
             self._write(_CLOSED, [])
             self._catch_up()
-            # RPC and process groups of one job may share a file: the last store of both removes it.
+            # RPC and the process groups of a job may share a file, so opened stores count as well.
             if self._closed_count >= max(self._world_size, self._opened_count):
                 os.unlink(self._path)
 
@@ -278,7 +280,7 @@ class FileStore(LocalStore):
             try:
                 self._apply(body)
             except (struct.error, ValueError, IndexError, AuthenticationError) as error:
-                # The checksum is right, so another program or version wrote it.
+                # The checksum is right, so another program or version wrote the record.
                 raise StoreError(
                     f"{self!r}: byte {self._position} does not begin a record of a fastdist "
                     "store; give a new file"

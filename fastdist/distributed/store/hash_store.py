@@ -14,14 +14,14 @@ class HashStore(LocalStore):
     """A store for the threads of one process; for tests, and for a world of size one.
 
     Args:
-        timeout: The default of calls that wait: a timedelta, or seconds.
+        timeout: The default timeout of calls that wait: a timedelta, or seconds.
     """
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         super().__init__(timeout)
         self._job_secret: JobSecret | None = None
         if security_kind(None) == "curve":
-            # Not published: all users of this store are in this process.
+            # The secret is not published, because all users of this store are in this process.
             self._job_secret = JobSecret.from_environment() or JobSecret.generate()
 
     @property

@@ -1,9 +1,9 @@
 """Finds the first host in Slurm's lists of hosts, such as `rack[0-1]_blade[00-11,14],login2`."""
 
 # A list has expressions, separated by commas or white space. An expression is text with any number
-# of brackets; each bracket has numbers and ranges. Leading zeros of a range's first number set the
-# width of all its numbers. A box such as `000x133`, for a torus, is a range in each digit, in base
-# 36.
+# of brackets. A bracket has numbers and ranges. If the first number of a range has leading zeros,
+# all numbers of the range have the width of that number. A box such as `000x133`, for the nodes of
+# a torus, has a range for each digit: 0 to 1, 0 to 3 and 0 to 3. The digits are in base 36.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store whose dictionary is in this process, with the threads that wait on it."""
+"""The base of stores whose dictionary is in this process; threads wait for its changes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class LocalStore(Store):
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         super().__init__(timeout)
         self._state = StoreState()
-        # Guards _state and everything below; waiters sleep on it. No callback runs while it is
-        # held.
+        # Guards _state and all attributes below. Waiting threads sleep on this condition. No
+        # callback runs while it is held.
         self._changed = threading.Condition()
         self._answers: dict[int, Answer] = {}
         self._watches: dict[int, LocalWatch] = {}
@@ -37,7 +37,7 @@ class LocalStore(Store):
         self._is_closed = False
 
     def watch(self, prefix: str) -> Watch:
-        """Return a watch on all keys that begin with prefix; close it after use."""
+        """Return a watch on all keys that begin with `prefix`; close the watch after use."""
         self._require_own_process()
         with self._changed:
             self._require_open()
@@ -59,7 +59,7 @@ class LocalStore(Store):
             self._changed.notify_all()
 
     def clone(self) -> LocalStore:
-        """Return another store with the same keys, and a separate timeout and close."""
+        """Return another store with the same keys and its own timeout; close both stores."""
         return copy.copy(self)
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:

@@ -1,11 +1,12 @@
-"""The members of a group: who joins, follows a lost member, or leaves, in one order of events."""
+"""The members of a group, and its numbered changes: members join, leave, or follow lost members."""
 
 # Note [Revisions]
 # Each change of a group has a number, its revision. The group keeps its changes in that order, but
-# only the latest change of each place (a rank and a name). When a member leaves or is followed, the
-# entry for its joining is dropped. So a member can read the changes since a revision that it knows,
-# and the table grows with the group, not with its history. The latest MOST_EMPTY empty places are
-# remembered; a member with an older revision reads the whole group.
+# only the latest change of each place (a rank and a name). When a member leaves, or another life
+# takes its place, the entry for its joining is dropped. So a member can read the changes since a
+# revision that it knows, and the table grows with the group, not with the number of changes. The
+# group remembers the MOST_EMPTY places that became empty last. A member whose revision is older
+# than a forgotten change reads the whole group.
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 MOST_EMPTY: Final = 8192
-# The most missing ranks that an answer to a waiting member names, as n members may wait.
+# An answer names at most this many missing ranks, as each of n waiting members gets an answer.
 MOST_NAMED: Final = 64
 
 
 class Member(NamedTuple):
-    """A member's entry: `life` distinguishes processes that have one rank one after another.
+    """A member's entry: `life` distinguishes processes that have the same rank one after another.
 
     `labels` are counted over the group: a member can query how many members have a label.
     """
@@ -34,7 +35,7 @@ class Member(NamedTuple):
 
 
 class Empty(NamedTuple):
-    """A place whose last member has left or was lost, and how many of its members were lost."""
+    """A place whose last member left or was lost, and how many lives of this place were lost."""
 
     life: bytes
     was_lost: bool
@@ -43,19 +44,19 @@ class Empty(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """The members of one group, and the members that wait until all have joined.
+    """The members of one group, and the join requests that wait until all members have joined.
 
-    A group without a world size (0) is never complete: members come and go.
+    A group whose world size is 0 is never complete: members come and go.
     """
 
     world_size: int
     members: dict[int, Member] = field(default_factory=dict)
-    # Requests; not typed here, as state.py defines their class and imports this module.
+    # Join requests (`Request` of requests.py) that wait until all members have joined.
     parked: list[Any] = field(default_factory=list)
     error: str = ""
-    # The values of the two members that cannot be in one group.
+    # The values of the two members whose conflict is the `error`; empty for other errors.
     claims: list[bytes] = field(default_factory=list)
-    # Whether all members met before this store had the group; if so, nobody needs to wait.
+    # Whether all members have met before, in a store on another host; if so, no join has to wait.
     has_met: bool = False
     # The values that must be equal for all members, as the first member sent them.
     agreement: bytes | None = None
@@ -64,7 +65,8 @@ class Group:
     _by_life: dict[bytes, int] = field(default_factory=dict)
     _labels: Counter[bytes] = field(default_factory=Counter)
     _empty: dict[tuple[int, bytes], Empty] = field(default_factory=dict)
-    # See Note [Revisions]: revision -> place that changed; place -> revision of its last change.
+    # See Note [Revisions]. `_changes` maps a revision to the place that changed, and `_changed_at`
+    # maps a place to the revision of its last change.
     _changes: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     _changed_at: dict[tuple[int, bytes], int] = field(default_factory=dict)
     _forgotten: int = 0
@@ -79,9 +81,9 @@ class Group:
         return [rank for rank in range(self.world_size) if rank not in self.members]
 
     def first_missing(self) -> tuple[list[int], int]:
-        """Return the first MOST_NAMED ranks that have not joined, and the number of further ones.
+        """Return the first MOST_NAMED missing ranks, and the number of other missing ranks.
 
-        All ranks below `_lowest` have joined, so a query can start there.
+        All ranks below `_lowest` have joined, so the search starts at `_lowest`.
         """
         while self._lowest in self.members:
             self._lowest += 1
@@ -102,7 +104,7 @@ class Group:
         return None if rank is None or rank == member.rank else self.members[rank]
 
     def put(self, member: Member) -> None:
-        """Give a member its rank and name; both must be free, or its own already."""
+        """Add a member under its rank and name, which must be free or already belong to it."""
         self._take_away(member.rank)
         self.members[member.rank] = member
         self._labels.update(member.labels)
@@ -121,7 +123,8 @@ class Group:
     def end(self, life: bytes, place: tuple[int, bytes], *, was_lost: bool, num_lost: int) -> None:
         """Free the place of a life; `num_lost` lives of the place have been lost.
 
-        A loss is recorded even for an unknown place: a store on a new host may not have it yet.
+        A loss is recorded even if the place is unknown: a store on a new host may not have the
+        member yet.
         """
         rank = self._by_life.get(life)
         if rank is not None:
@@ -151,8 +154,9 @@ class Group:
     def find(self, key: bytes) -> bytes:
         """Return the answer to one key of a query.
 
-        For `rank` or `=name` it is the member's value, or empty; for `@label` the number of members
-        with the label; for `?` the first free ranks, and the number of further ones.
+        For a key `rank` or `=name`, the answer is the member's value, or empty without such a
+        member. For `@label`, it is the number of members with the label. For `?`, it is the first
+        missing ranks, and the number of other missing ranks.
         """
         if key == b"?":
             named, more = self.first_missing()
@@ -165,8 +169,9 @@ class Group:
     def changes_since(self, revision: int) -> list[bytes]:
         """Return the present revision and the changes since `revision`.
 
-        The parts are: the revision; b"1" if the values are of all members, b"0" if only of
-        members that joined since; the number of values; the values; the lives that ended since.
+        The parts are: the revision; b"1" if the values of all members follow, b"0" if only the
+        values of members that joined after `revision`; the number of values; the values; and, after
+        b"0", the lives that ended after `revision`.
         """
         if not self._forgotten <= revision <= self.revision or revision == 0:
             values = [self.members[rank].value for rank in sorted(self.members)]
@@ -207,9 +212,9 @@ class Group:
 def disagreement(
     name: bytes, group: Group, member: Member, world_size: int, agreement: bytes
 ) -> tuple[str, list[bytes]]:
-    """Return why a member cannot join group, and the values of the two members that disagree.
+    """Return why a member cannot join `group`, and the values of the two members that disagree.
 
-    The reason is empty if it can join. The value of the lower rank comes first.
+    The reason is empty if the member can join. The value of the lower rank comes first.
     """
     why = other_size(name, group, f"rank {member.rank}", world_size)
     if why:
@@ -233,7 +238,7 @@ def disagreement(
 
 
 def other_size(name: bytes, group: Group, who: str, world_size: int) -> str:
-    """Return why a world size differs from the group's; empty if it does not."""
+    """Return the error text for a world size that is not the group's; empty if they are equal."""
     if group.world_size == world_size:
         return ""
     ranks = ", ".join(str(other) for other in sorted(group.members))
@@ -246,7 +251,7 @@ def other_size(name: bytes, group: Group, who: str, world_size: int) -> str:
 
 
 def name_missing(group: Group, *, is_brief: bool) -> list[bytes]:
-    """Return the ranks that have not joined; if brief, the first ones and a count of the others."""
+    """Return the missing ranks; if `is_brief`, the first MOST_NAMED and a count of the others."""
     if not is_brief:
         return [b"%d" % rank for rank in group.missing()]
     named, more = group.first_missing()

@@ -18,11 +18,11 @@ class Mistakes:
     """
 
     def __init__(self) -> None:
-        # Limited by the number of code lines that may fail, not by the number of requests.
+        # The set has at most one entry for each code line that may fail, not one for each request.
         self._logged: set[Hashable] = set()
 
     def note(self, what: str, error: Exception) -> str:
-        """Log an internal error of operation `what` if its place is new; return text about it."""
+        """Log an internal error of operation `what` once for each code line; return a message."""
         *_, (frame, line) = traceback.walk_tb(error.__traceback__)
         place: tuple[type[Exception], CodeType, int] = (type(error), frame.f_code, line)
         shown = repr(error)[:_MOST_LETTERS]

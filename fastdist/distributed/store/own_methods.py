@@ -1,4 +1,4 @@
-"""Requests to a store whose methods a program has written."""
+"""Requests to a user-defined store, which are executed by calls of its methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ask_by_methods(store: Store, op: Op, arguments: list[bytes], timeout: Timeou
         timeout: The longest wait.
 
     Raises:
-        NotImplementedError: The store does not have the method.
+        NotImplementedError: The store does not implement the method for `op`.
     """
     if op is Op.WAIT:
         store.wait([key.decode() for key in arguments], timedelta(seconds=seconds(timeout)))
@@ -73,7 +73,7 @@ def _append(store: Store, key: str, value: bytes) -> list[bytes]:
         store.append(key, value)
         return []
     expected, wanted = b"", value
-    # Not atomic: another process may change the value in between.
+    # Not one atomic operation: another process may change the value between two calls.
     while (held := store.compare_set(key, expected, wanted)) != wanted:
         expected, wanted = held, held + value
     return []

@@ -20,7 +20,7 @@ def take_over(descriptor: int, port: int) -> int:
 
 
 def require_port(port: int, is_master: bool) -> None:
-    """Raise StoreError unless a port can be hosted (is_master) or reached."""
+    """Raise StoreError unless `port` is valid for a host (`is_master`) or for a client."""
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
         raise StoreError(f"port is {port!r}; expected a number from 1 to 65535")
     if port == 0 and not is_master:

@@ -9,14 +9,15 @@ from .own_methods import ask_by_methods
 from .requests import Op
 from .store import Change, Store, Watch
 
-# Ops whose arguments are all keys. In other ops only the first one is a key; NUM_KEYS has none.
+# Ops whose arguments are all keys. SET has keys and values in turn, and NUM_KEYS has no arguments;
+# in all other ops only the first argument is a key.
 _ALL_KEYS = frozenset({Op.GET, Op.WAIT, Op.CHECK})
 
 
 class PrefixStore(Store):
-    """A store whose key `k` is `prefix/k` of `store`; num_keys counts keys with any prefix.
+    """A store whose key `k` is `prefix/k` of `store`; `num_keys` counts all keys of `store`.
 
-    Note    it has `store`'s timeout until its own set_timeout is called; its close closes `store`
+    Note    the initial timeout is that of `store`; closing this view closes `store`
 
     Args:
         prefix: The text before each key.

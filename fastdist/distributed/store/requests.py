@@ -9,15 +9,18 @@ from typing import NamedTuple
 
 from fastdist.core.errors import StoreError
 
-# A key or value that does not fit into one frame is refused before it is stored.
+# A key or value must fit into one frame; a larger one is refused before it is stored.
 MAX_KEY_BYTES = 64 * 1024
 MAX_VALUE_BYTES = 32 * 1024 * 1024
-# A rank has 16 bits in the ids of messages.
+# Message ids have 16 bits for a rank.
 MAX_MEMBERS = 1 << 16
 
 
 class Op(IntEnum):
-    """The operations of a store. The numbers are wire format."""
+    """The operations of a store. The numbers are wire format.
+
+    In the comments, `->` stands between the arguments of an op and the frames of its answer.
+    """
 
     SET = 1  # key, value, key, value, ...
     GET = 2  # keys -> values, when all exist
@@ -29,8 +32,9 @@ class Op(IntEnum):
     NUM_KEYS = 8  # -> the number of keys
     APPEND = 9  # key, value
     JOIN = 10  # group, rank, world, value -> all values by rank, when all have joined;
-    # or also life, name, labels, agreement, wanted keys, b"1" if it may follow a life of its rank
-    # -> the values of the wanted keys; nothing if all members had met before
+    # or with six further arguments: life, name, labels, agreement, wanted keys, b"1" if the member
+    # may follow an earlier life of its rank -> the values of the wanted keys; nothing if all
+    # members had met before
     WATCH = 11  # prefix -> nothing, then a CHANGED for each existing key and at each change
     ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
     QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
@@ -41,13 +45,14 @@ class Op(IntEnum):
     POP = 17  # queue, b"1" to wait for a value -> the value, or nothing
     QUEUE_LENGTH = 18  # queue -> the number of values
     KEYS = 19  # prefix -> the keys that begin with it
-    DISBAND = 20  # group -> nothing; if all have joined, it is forgotten
-    ENTER = 21  # group, rank, world, value, life, name, labels, ended life to follow, lost lives
-    # -> the value of the member that has rank or name, or nothing; the number of lost lives
-    LEAVE = 22  # group, life, b"1" if it was lost, lost lives, rank, name -> nothing
-    MEMBERS = 23  # group, keys -> the result of Group.find in membership.py for each
+    DISBAND = 20  # group -> nothing; the store forgets the group if all members have joined
+    ENTER = 21  # group, rank, world, value, life, name, labels, the lost life that `life` follows,
+    # the number of lost lives of the place -> the value of another member that has the rank or
+    # name (or empty), the number of lost lives of the place
+    LEAVE = 22  # group, life, b"1" if it was lost, number of lost lives, rank, name -> nothing
+    MEMBERS = 23  # group, keys -> the result of Group.find in membership.py for each key
     CHANGES = 24  # group, revision -> the result of Group.changes_since in membership.py
-    LAST_AT = 25  # group, rank, name -> b"in", b"lost", b"left" or nothing; number lost
+    LAST_AT = 25  # group, rank, name -> b"in", b"lost", b"left" or empty; number of lost lives
 
 
 class Status(IntEnum):
@@ -56,7 +61,7 @@ class Status(IntEnum):
     OK = 0
     TIMED_OUT = 1  # frames: the missing keys or ranks
     REFUSED = 2  # the reason; if two members claim one rank of a group, also the values of both
-    CHANGED = 3  # key, b"1" or (deleted) b"0", value
+    CHANGED = 3  # key, b"1" if it exists or b"0" if it was deleted, value
     ENDED = 4  # the host closes the store; frames: the ranks for which a join still waited
 
 
@@ -94,7 +99,7 @@ MUTATIONS = frozenset(
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request of `owner`; if owner is None, it gets no answer."""
+    """One request of `owner`; if `owner` is None, no answer is sent."""
 
     op: Op
     arguments: list[bytes]
@@ -104,7 +109,7 @@ class Request:
 
 
 class Answer(NamedTuple):
-    """The answer to `owner`."""
+    """An answer that is sent to `owner`."""
 
     owner: Hashable
     status: Status

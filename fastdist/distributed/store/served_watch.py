@@ -18,7 +18,8 @@ class ServedWatch(Watch):
 
     def __init__(self, store: Any, connection: Connection) -> None:
         self._store = store
-        # Held by the thread that uses the connection: `next` while it waits, then `close`.
+        # Held while a thread uses the connection: `next` holds this lock while it waits, so `close`
+        # in another thread waits until `next` returns.
         self._connection_lock = threading.RLock()
         self._connection: Connection | None = connection
 

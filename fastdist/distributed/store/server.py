@@ -41,16 +41,17 @@ _FAREWELL_MS = 500
 _PORT_S = 1.0
 # How many requests are served between checks for timeouts.
 _BATCH = 256
-# The longest line that a member may log here.
+# The longest line that this process logs for a member.
 _MAX_LINE = 1000
 
 
 class StoreServer:
-    """A ROUTER on tcp and inproc, its thread, and the dictionary, which only this thread uses.
+    """A ROUTER socket on tcp and inproc, its thread, and the dictionary that only the thread uses.
 
-    If tcp is secured, requests of strangers never get here. Invalid requests are answered with a
-    refusal, like all errors of a single request, and a client that is gone is forgotten. Refused
-    connections are reported to `tell`, and to members on request, as only this process knows them.
+    If tcp is secured, requests of unauthenticated peers do not arrive here. The answer to an
+    invalid request, or to a request that fails, is a refusal. A client that is gone is forgotten.
+    Refused connections are reported to `tell`, and to members on request, as only this process
+    knows them.
     """
 
     def __init__(
@@ -113,11 +114,11 @@ class StoreServer:
                 self._send(self._state.expire(time.monotonic()))
             self._send(self._state.farewell())
         except BaseException as error:
-            # Stored for close(); the clients see the connection end, and report that.
+            # close() raises this error; clients only see that their connections end.
             self._failure = error
         finally:
-            # Give the last answers time to leave: rank 0 ends the server when it gets its error,
-            # and the other ranks may not have got their errors yet.
+            # Linger until the last answers are sent: rank 0 closes the server as soon as it has
+            # received an error, and the same error may not have reached the other ranks yet.
             self._router.close(linger=_FAREWELL_MS)
 
     def _serve_one(self) -> None:
@@ -144,7 +145,7 @@ class StoreServer:
         self._send(answers)
 
     def _answer_host_query(self, lines: list[bytes], first: zmq.Frame) -> list[bytes]:
-        """Log a line for a member, and return the store's host and the refused connections."""
+        """Log a line that a member sent; return the store's host and the refused connections."""
         for line in lines[:1]:
             told = one_line(line, _MAX_LINE)
             self._tell(logging.WARNING, f"{told} (it came from {_host_of(first)})")
@@ -152,7 +153,7 @@ class StoreServer:
         return [text.encode() for text in (host, *self._refusals.summary())]
 
     def _count(self, route: bytes, first: zmq.Frame) -> None:
-        """Update the counters for a frame's connection; forget connections that have ended."""
+        """Record the first message of a connection; forget connections that have ended."""
         connections = self._router.connections
         if connections is None:
             return  # without keys, members are not authenticated
@@ -180,7 +181,7 @@ class StoreServer:
             except zmq.ZMQError as error:
                 if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                     raise
-                # The client is gone, so remove its waits and watches.
+                # The client is gone, so remove its watches.
                 self._forget(route)
 
 

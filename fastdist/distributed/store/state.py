@@ -1,4 +1,4 @@
-"""The content of a store, and its answers: one dictionary, no threads, sockets, files or clocks."""
+"""The content and the answers of a store, without threads, sockets, files or clocks."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class StoreState:
         # Invariant: no queue is empty.
         self._queues: dict[bytes, deque[bytes]] = {}
         self._groups: dict[bytes, Group] = {}
-        # Workers whose process has ended, as (rank, world size) of the job.
+        # Workers whose process has ended, each as a tuple (rank, world size of the job).
         self._ended: set[tuple[int, int]] = set()
-        # Waiting requests, listed under each of their keys, as an existing key may be deleted.
-        # Invariant: no answered request is listed.
+        # Waiting requests, listed under each of their keys, even under keys that exist: these may
+        # be deleted before the last key arrives. Invariant: no answered request is listed.
         self._parked: dict[bytes, list[Request]] = {}
         self._watches: dict[Hashable, bytes] = {}
         self._deadlines: list[tuple[float, int, Request]] = []
@@ -53,11 +53,11 @@ class StoreState:
         self._mistakes = Mistakes()
 
     def expect(self, name: bytes, world_size: int) -> None:
-        """Require the world size of the group's host from all that join it."""
+        """Set the world size that all members of a group must have: that of the group's host."""
         self._groups[name] = Group(world_size)
 
     def submit(self, request: Request, now: float) -> list[Answer]:
-        """Execute a request, or park it until it can be executed; an error is its answer."""
+        """Execute a request, or park it until it can be executed; return errors as answers."""
         return self._attempt(self._handlers[request.op], request, now)
 
     def expire(self, now: float) -> list[Answer]:
@@ -70,7 +70,7 @@ class StoreState:
         return answers
 
     def farewell(self) -> list[Answer]:
-        """Report the missing members to all that wait in a join, before the store ends."""
+        """Answer all waiting joins with the missing members, before the store ends."""
         waiting = [request for group in self._groups.values() for request in group.parked]
         return [a for one in waiting for a in self._answer(one, Status.ENDED, self._missing(one))]
 
@@ -173,7 +173,7 @@ class StoreState:
     def _compare_set(self, request: Request, now: float) -> list[Answer]:
         key, expected, desired = request.arguments
         held = self._values.get(key)
-        # PyTorch's rule: an absent key is set if b"" was expected; otherwise expected is returned.
+        # PyTorch's rule for an absent key: set it if b"" is expected, else return `expected`.
         if held == expected or (held is None and not expected):
             self._keep(key, desired)
             return self._answer(request, Status.OK, [desired]) + self._changed([key], now)
@@ -208,7 +208,7 @@ class StoreState:
         require_fits(name, value)
         group = self._groups.setdefault(name, Group(world_size))
         if rank == -1:
-            # A request for any free place: an error in it does not fail the group.
+            # A request for any free place: if it is refused, the group does not fail.
             rank = self._free_place(name, group, world_size)
         life, called, labels, agreement, _, may_follow = more or [b""] * 6
         member = Member(rank, value, life, called, words(labels))
@@ -218,7 +218,7 @@ class StoreState:
             return self._answer(request, Status.OK, [])
         fault, claims = disagreement(name, group, member, world_size, agreement)
         if fault and group.is_complete():
-            # An error of a late member does not affect the others.
+            # The group is complete: the error of a late member must not affect it.
             return self._refuse(request, fault, claims)
         if not group.error:
             group.error, group.claims = fault, claims
@@ -258,7 +258,7 @@ class StoreState:
             raise StoreError(f"enter {show(name)}: rank {member.rank} cannot be entered")
         group = self._groups.get(name)
         if group is None or not (group.is_complete() or group.world_size == 0):
-            # A static group that has met before, in a store on another host.
+            # A static group whose members have met before, in a store on another host.
             waiting = [] if group is None else group.parked
             group = self._groups[name] = Group(number(world_size))
             group.has_met = group.world_size > 0
@@ -350,7 +350,7 @@ class StoreState:
         return self._answer(request, Status.OK, [])
 
     def _hopeless(self, name: bytes, group: Group) -> str:
-        """Return why a group can never be complete; empty if it still can."""
+        """Return why a group can never be complete; empty if it may still become complete."""
         ended = sorted(
             rank
             for rank, world_size in self._ended
@@ -448,7 +448,7 @@ class StoreState:
         return answers
 
     def _wake(self, key: bytes, now: float) -> list[Answer]:
-        """Execute the requests that waited for a key, if all their keys exist now."""
+        """Execute each request that waited for `key` and whose other keys exist too."""
         if all(request.op in (Op.GET, Op.WAIT) for request in self._parked.get(key, ())):
             return self._wake_readers(key, now)
         answers: list[Answer] = []
@@ -459,7 +459,7 @@ class StoreState:
         return answers
 
     def _wake_readers(self, key: bytes, now: float) -> list[Answer]:
-        """Do the same as _wake in one pass, as many members may wait for one key."""
+        """Do the work of `_wake` for GET and WAIT in one pass: many members may wait for a key."""
         ready: list[Request] = []
         waiting: list[Request] = []
         for request in self._parked.pop(key, ()):
@@ -474,7 +474,7 @@ class StoreState:
         return answers
 
     def _is_there(self, request: Request) -> bool:
-        """Return whether all keys of a request exist; a queue does not count as a value."""
+        """Return whether all keys of a request exist: as values for GET, as a queue for POP."""
         if request.op is Op.GET:
             return all(key in self._values for key in request.arguments)
         if request.op is Op.POP:

@@ -1,4 +1,4 @@
-"""The interface of every store: PyTorch's names, and more (`join`, `watch`)."""
+"""The interface of every store: PyTorch's methods, and others such as `join` and `watch`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .requests import Op
 from .wait_log import WaitLog, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
-# The longest wait for a report of an error, or for a query of past events.
+# The timeout of a request that reports an error or queries past events.
 ASK_S = 1.0
 # The interval at which a waiting `join` calls the caller's `look` function.
 _LOOKS_S = 0.25
@@ -47,7 +47,7 @@ class Watch(ABC):
 
     @abstractmethod
     def next(self, timeout: Timeout | None = None) -> Change | None:
-        """Wait for the next change and return it; None at the timeout (if None, the store's).
+        """Wait for the next change and return it, or None at the timeout (by default the store's).
 
         Raises  StoreError if the store is gone or was closed
         """
@@ -157,7 +157,7 @@ class Store:
     ) -> bytes:
         """Set key to desired_value if it holds expected_value; return the value afterwards.
 
-        Note    as in torch, an absent key matches b""; any other expected value is returned instead
+        Note    as in torch, b"" matches an absent key; any other expected_value is returned as is
 
         Args:
             key: The name.
@@ -200,7 +200,7 @@ class Store:
 
     @folds
     def num_keys(self) -> int:
-        """Return the number of keys, with any prefix."""
+        """Return the number of all keys, whatever their prefix."""
         return int(self._ask(Op.NUM_KEYS, [])[0])
 
     @folds
@@ -262,7 +262,7 @@ class Store:
 
     @folds
     def queue_pop(self, key: str, block: bool = True) -> bytes:
-        """Remove and return the first value of the queue under key; wait for one if block.
+        """Remove and return the first value of the queue under key; if `block`, wait for a value.
 
         Args:
             key: The name of the queue.
@@ -304,7 +304,7 @@ class Store:
 
     @folds
     def clone(self) -> Store:
-        """Return another store with the same keys, and a separate timeout and close."""
+        """Return another store with the same keys, with its own timeout and its own close()."""
         raise self._lacks("clone")
 
     @folds
@@ -323,12 +323,12 @@ class Store:
         """Join `group` as member `rank` with a value; return all values when all have joined.
 
         This takes one round trip, not one for each member. Joining again with the same value is
-        allowed. With `who` among `more`, a line on stderr names the missing members. `more` are the
-        other arguments of Op.JOIN. `look` is called regularly while members are missing; its error
-        ends the wait.
+        allowed. If `who` is given, a line on stderr names the missing members. `more` are the
+        further arguments of Op.JOIN. `look` is called regularly while members are missing; an error
+        that it raises ends the wait.
 
-        Raises  StoreTimeoutError naming the missing ranks (given `who`, also when the store ends
-                before they join); StoreLostError when the store ends otherwise; StoreError, at
+        Raises  StoreTimeoutError naming the missing ranks (with `who`, also if the store ends
+                before they join); StoreLostError if the store ends in other cases; StoreError, at
                 every member, if two disagree on the world size, or if the launcher reports the end
                 of a missing member; RankTakenError if two members claim one rank: at every member
                 or, if all had joined, only at the second member
@@ -359,12 +359,12 @@ class Store:
 
     @folds
     def withdraw(self, group: str, rank: int, world_size: int) -> None:
-        """Cancel the join of member rank, unless all have joined: it may join with another value.
+        """Cancel the join of member `rank`, unless all have joined; it may then join again.
 
         For a restarted worker whose former life may have joined before it was lost.
 
         Args:
-            group: The name of the group of that join.
+            group: The name of the group of the join. The new join may have another value.
             rank: The rank of the member.
             world_size: The number of members.
         """
@@ -372,7 +372,7 @@ class Store:
 
     @folds
     def disband(self, group: str) -> None:
-        """Make the store forget a group that all have joined, once all members have its values.
+        """Make the store forget a complete group; call it when all members have the values.
 
         Args:
             group: The name of the group.
@@ -404,15 +404,15 @@ class Store:
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
                 except StoreLostError as lost:
-                    # A host that ends names the missing members. If it was killed, its last answer
-                    # named them.
+                    # A host that closes its store names the missing members. If the host was
+                    # killed, use the names in the last answer that it sent.
                     missing = lost.missing or late.missing
                     if not missing:
                         raise
                     told = (repr(self), group, world_size, missing, line.waited_s, lost)
                     raise not_all_came(*told) from lost
                 except StoreTimeoutError as error:
-                    # An error without names: the store was slow to answer, and may be slow again.
+                    # An error without names: the store was too slow, so the last names are kept.
                     late = error if error.missing or not late.missing else late
                     # The last entry may be text such as "5 more".
                     ranks = [int(other) for other in error.missing if other.isdigit()]
@@ -423,9 +423,9 @@ class Store:
             raise not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
 
     def query_host(self, line: str = "") -> list[str]:
-        """Return the store's host and the connections that it refused; make it log `line` if given.
+        """Make the store's host log `line`, if given; return the host and its refused connections.
 
-        Note    a store without a host returns nothing
+        Note    a store without a host returns an empty list
         """
         return []
 
@@ -434,7 +434,7 @@ class Store:
         try:
             _, *refusals = self.query_host() or ("",)
         except StoreError:
-            return ""  # the store is gone; it has logged its refusals where it ran
+            return ""  # the store is gone; its host has logged the refusals
         shown = "; ".join(refusals[:_MAX_REFUSALS])
         more = "" if len(refusals) <= _MAX_REFUSALS else "; and others"
         return f"refused by the store meanwhile: {shown}{more}" if refusals else ""
@@ -457,7 +457,7 @@ class Store:
         """Close the store; waiting calls of other threads raise StoreError. Repeats do nothing."""
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
-        """Execute an op and return the answer's frames; timeout None takes the store's own."""
+        """Execute an op and return the answer's frames; the default timeout is the store's."""
         raise self._lacks(op.name.lower())
 
     def _lacks(self, what: str) -> NotImplementedError:

@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 # How often a client checks for a secret that the owner of a loopback port has not published yet.
 _SECRET_PAUSE_S = 0.02
-# How often a client checks whether something listens at the port without a published secret.
+# How often a client checks whether a process listens at the port but has not published a secret.
 _LOOK_PAUSE_S = 0.3
 _HANDSHAKE_S = 1.0
 # The owner of a port publishes its secret within this time after the bind, even on a busy machine.
 _PUBLISHED_WITHIN_S = 1.1
 _CLOSE_S = 5.0
 _CONNECT_S = 5.0
-# A joining worker retries, so each attempt needs a limit.
+# The limit of one attempt to connect: a joining worker makes several attempts.
 _CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
 
-# (address, port) -> since when a process listens there whose secret is not published, or that
-# refuses the published secret. Module level, as a long wait creates one TCPStore after another.
+# (address, port) -> the time since when a process there listens without a published secret, or
+# refuses the published one. Module level, as one long wait creates several TCPStores in turn.
 _locked_since: dict[tuple[str, int], float] = {}
 
 _logger = logging.getLogger(__name__)
@@ -65,18 +65,18 @@ _served_lock = threading.Lock()
 
 
 class TCPStore(Store):
-    """torch's TCPStore: `is_master` serves the dictionary at `host_name`, others connect to it.
+    """torch's TCPStore: a master (`is_master`) serves a dictionary at `host_name`; others connect.
 
     Each waiting call uses a separate connection, so that no call blocks another. With `world_size`,
     the constructor of the master waits until that many stores have connected, unless
     `wait_for_workers` is false. With `multi_tenant`, a master uses a store that this process
-    already serves at the address. `master_listen_fd` is a socket that listens at the port; it is
-    closed, and the store binds its port.
+    already serves at the address. `master_listen_fd` is the descriptor of a socket that listens at
+    the port; a master closes this socket and binds the port.
 
-    With `is_master`, refused connections are reported to `tell`, by default the log: a line for
-    each host and reason. With `goes_on`, a master takes over the secret of a killed master at the
-    port. `security` is "curve", "none" or "certs", which needs a folder of `certificates` and the
-    `rank` of this worker; FASTDIST_SECURITY if None. `use_libuv` is ignored.
+    A master reports refused connections to `tell`, by default to the log: one line for each host
+    and reason. With `goes_on`, a master uses the secret that a killed master at the port published.
+    `security` is "curve", "none", "certs" (which needs a folder of `certificates` and the `rank` of
+    this worker), or None for the value of FASTDIST_SECURITY. `use_libuv` is ignored.
 
     Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for a missing one;
             StoreTimeoutError if no store answers within timeout; StoreError if the port is taken
@@ -115,9 +115,9 @@ class TCPStore(Store):
         # The rank whose certificate this store presents, if there are certificates.
         self._rank = rank
         self._server: StoreServer | None = None
-        # For a master: called with a log level and a line for each refused connection.
+        # A master calls this with a log level and a line for each refused connection.
         self._tell = tell or _logger.log
-        # The descriptor of the file in which our own secret is published.
+        # The descriptor of the file in which this store has published its own secret.
         self._published: int | None = None
         self._prepare()
         self.port = port
@@ -140,16 +140,16 @@ class TCPStore(Store):
 
     def _prepare(self) -> None:
         self._bell = Doorbell()
-        # Guards the four attributes below; threads that return a connection notify it.
+        # Guards the four attributes below; close() waits on it until no connection is lent.
         self._connections_lock = threading.Condition()
         self._idle: list[Connection] = []
         self._lent = 0
         self._watches: set[ServedWatch] = set()
         self._is_closed = False
-        # Stores of this process that share this one, and whether it closes after the last of them.
+        # How many stores of this process share this one, and whether it closes with the last one.
         self._num_sharers, self._closes_later = 0, False
         self._shares: TCPStore | None = None  # the store that this one shares
-        # Whether the store was reached before: once it is gone, do not wait for it.
+        # Whether a connection has succeeded before: if so, do not wait for a store that is gone.
         self._was_reached = False
 
     def _begin_service(self, port: int, world_size: int | None, *, goes_on: bool) -> None:
@@ -169,7 +169,7 @@ class TCPStore(Store):
 
     def _wait_for_workers(self, world_size: int, *, is_master: bool) -> None:
         try:
-            # Other stores only join, to be counted; only the master waits, as in PyTorch.
+            # Other stores join only to be counted; as in PyTorch, only the master waits.
             self.join(_WORKERS, -1, b"", world_size, None if is_master else 0.0)
         except StoreTimeoutError as late:
             if not is_master and late.missing:
@@ -187,11 +187,11 @@ class TCPStore(Store):
         return self._secret
 
     def tell_ended(self, rank: int, world_size: int) -> None:
-        """Report the end of a worker's process: no join of world_size members waits for it."""
+        """Report that a worker has ended: no join of `world_size` members waits for it any more."""
         self._ask(Op.ENDED, [b"%d" % rank, b"%d" % world_size])
 
     def clone(self) -> TCPStore:
-        """Return another client of the same store, with a separate timeout and close."""
+        """Return another client of the same store, with its own timeout and its own close()."""
         options: dict[str, Any] = {"rank": self._rank}
         if self._folder is not None:
             options["certificates"] = self._folder
@@ -201,11 +201,11 @@ class TCPStore(Store):
         return shared or TCPStore(self.host, self.port, timeout=self.timeout, **options)
 
     def begin_round(self) -> None:
-        """Let workers whose processes have ended join again, as the job's workers are restarted."""
+        """Let ranks whose processes have ended join again: the job restarts its workers."""
         self._ask(Op.ROUND, [])
 
     def query_host(self, line: str = "") -> list[str]:
-        """Return the store's host and its refused connections; make it log `line`, if given."""
+        """Make the host log `line`, if given; return the host and its refused connections."""
         lines = [line.encode()] if line else []
         return [frame.decode(errors="replace") for frame in self._ask(Op.QUERY_HOST, lines, ASK_S)]
 
@@ -230,8 +230,8 @@ class TCPStore(Store):
     def host_instead(self) -> bool:
         """Serve an empty store here, in place of a host that is gone; False if this is the host.
 
-        Raises  StoreError if its port cannot be bound: another process hosts it, or the address is
-                another machine's; AuthenticationError without the store's secret key
+        Raises  StoreError if the port cannot be bound: another process hosts the store, or the
+                address is another machine's; AuthenticationError without the store's secret key
         """
         with self._connections_lock:
             if self._is_closed:
@@ -260,7 +260,7 @@ class TCPStore(Store):
 
     def _close_now(self) -> None:
         if self._is_forked():
-            return  # a fork inherits the exit hook, but not the threads and sockets
+            return  # a forked child inherits the exit hook, but not the threads and sockets
         with self._connections_lock:
             if self._is_closed:
                 return
@@ -340,7 +340,7 @@ class TCPStore(Store):
             left_s = max(0.0, began + waited_s - time.monotonic())
             reply = connection.ask(op, arguments, left_s)
         except BaseException:
-            # An answer may still come on this connection, so it cannot be used for another request.
+            # This request's answer may still arrive, so no other request may use the connection.
             self._drop(connection)
             raise
         self._return_connection(connection)
@@ -392,7 +392,7 @@ class TCPStore(Store):
         self._drop(connection)
 
     def _connect_again(self, deadline: float) -> Connection:
-        """Reconnect for a caller that had a connection; do not wait for a store that is gone."""
+        """Reconnect after a connection broke; do not wait for a store that is gone."""
         try:
             return self._connect(deadline)
         except StoreTimeoutError as error:
@@ -401,7 +401,7 @@ class TCPStore(Store):
             ) from error
 
     def _connect(self, deadline: float) -> Connection:
-        """Connect; if the secret is published, read it again after a failure."""
+        """Connect; after a failure, read a published secret again and retry."""
         while True:
             endpoint = self._endpoint
             is_own = endpoint.startswith("inproc:")  # inproc: within this process
@@ -450,19 +450,18 @@ class TCPStore(Store):
                 )
 
     def _look_for_a_store_that_needs_a_secret(self, deadline: float) -> None:
-        """Greet a process that has listened for a while without a published secret.
+        """Try to connect to a process that has listened for a while without a published secret.
 
-        The greeting uses a random secret. A store of this user without a given secret publishes its
-        own. A store with a given secret, or with security='none', never publishes one, so waiting
-        for it would be useless.
+        The attempt uses a random secret. A store of this user publishes its secret unless a secret
+        was given to it or it has security='none': then it is useless to wait for a secret.
 
-        Raises  AuthenticationError if the process refuses the greeting
+        Raises  AuthenticationError if the process refuses the connection
         """
         until = min(deadline, time.monotonic() + _HANDSHAKE_S)
         if knock(self._endpoint, until) is not True:
             _locked_since.pop((self._address, self.port), None)
             return
-        # Give the owner time to publish first, as it logs a warning for each greeting it refuses.
+        # First give the owner time to publish, as it logs a warning for each refused connection.
         if self._locked_s() < _PUBLISHED_WITHIN_S:
             return
         made_up = client_security(JobSecret.generate())
@@ -478,7 +477,7 @@ class TCPStore(Store):
             connection.close()
 
     def _locked_s(self) -> float:
-        """Return for how long a listener is known for which there is no working secret."""
+        """Return how long ago a listener without a working secret was first found at the port."""
         now = time.monotonic()
         return now - _locked_since.setdefault((self._address, self.port), now)
 
@@ -505,7 +504,8 @@ class TCPStore(Store):
 def share_served(host: str, port: int, timeout: Timeout, **options: Any) -> TCPStore | None:
     """Return a client of the store that this process serves at an address; None if there is none.
 
-    The served store ends when it and the client are closed: RPC and process groups may share it.
+    The service ends when the served store and all such clients are closed, so that RPC and process
+    groups can share it.
     """
     address = numeric_address(require_host(host)) or host
     with _served_lock:
@@ -532,9 +532,9 @@ def host_store(
     timeout: Timeout = DEFAULT_TIMEOUT,
     tell: Tell | None = None,
 ) -> tuple[TCPStore, int]:
-    """Serve a store from this process, as a launcher does; return the store and its port.
+    """Serve a store at `host` from this process, as a launcher does; return it and its port.
 
-    Port 0 takes a free port of `host`. Closing the store ends the service. `security`, `secret`,
+    If `port` is 0, a free one is chosen. Closing the store ends the service. `security`, `secret`,
     `certificates`, `timeout` and `tell` are as for TCPStore.
     """
     store = TCPStore(

@@ -12,13 +12,13 @@ from typing import Final, Self, TextIO
 
 # A group normally forms within this time, so nothing is logged before.
 _FIRST_S: Final = 2.0
-# This timeout stands for no limit; the line then shows none.
+# This timeout means that the wait has no limit; the line then shows no limit.
 WITHOUT_LIMIT_S: Final = 1e9
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
 class WaitLog:
-    """Logs the missing workers after two seconds, and then at intervals; nothing if all is quick.
+    """Logs the missing workers after a wait of two seconds, and then repeatedly.
 
     On a terminal, one line is redrawn every two seconds and removed at the end. Elsewhere each
     report is a separate line, and the pauses double.
@@ -90,7 +90,8 @@ class WaitLog:
         self._has_logged = True
         limit_s = self._timeout_s
         shown = f" of {limit_s:.0f}" if limit_s >= 10.0 else f" of {limit_s:.3g}"
-        # Compare with half: a caller without a limit may have subtracted time that has passed.
+        # Compare with half of it: without a limit, the caller may have subtracted the time that has
+        # passed from WITHOUT_LIMIT_S.
         limit = "" if limit_s >= WITHOUT_LIMIT_S / 2.0 else shown
         self._write(f"fastdist: {self._who} waits for {whom} ({self.waited_s:.0f}{limit} s)")
 
@@ -98,7 +99,7 @@ class WaitLog:
         if self._out is None:  # the process has no stderr
             return
         if self._is_terminal:
-            import shutil  # imported on demand: workers' stderr is a pipe
+            import shutil  # imported on demand: the stderr of most workers is a pipe
 
             text = _CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1]
         else:
@@ -113,16 +114,16 @@ class WaitLog:
 def speaks_for_node(
     rank: int, missing: Sequence[int], environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Return whether `rank` is the first present rank of its node, which logs for the node.
+    """Return whether `rank` is the lowest rank of its node that is not missing, and so logs.
 
-    If no launcher sets which ranks are on a node, each rank logs.
+    If no launcher has set LOCAL_RANK, each rank logs.
     """
     first = own_node(rank, environment)
     return first is None or all(other in missing for other in range(first, rank))
 
 
 def own_node(rank: int, environment: Mapping[str, str] = os.environ) -> int | None:
-    """Return the first rank on the node of a rank; None if no launcher sets it."""
+    """Return the first rank on the node of `rank`; None if no launcher has set LOCAL_RANK."""
     local_rank = environment.get("LOCAL_RANK", "")
     return rank - int(local_rank) if local_rank.isdecimal() else None
 

@@ -13,7 +13,7 @@ from .requests import MAX_MEMBERS, Op, Status
 VERSION = 1
 _MAX_FRAMES = MAX_MEMBERS
 
-# version, op, request id, timeout in ms (negative: none)
+# version, op, request id, timeout in ms (negative: no timeout)
 _REQUEST = struct.Struct("<BBQq")
 # version, status, request id
 _ANSWER = struct.Struct("<BBQ")

@@ -13,7 +13,7 @@ class Placement:
     """The base class of placements."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Return whether the tensor is sharded, along dim if it is given."""
+        """Return whether the tensor is sharded; if `dim` is given, along that dimension."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
@@ -21,7 +21,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Return whether the tensor still has to be reduced, with reduce_op if it is given."""
+        """Return whether the tensor must still be reduced; if `reduce_op` is given, by that op."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 

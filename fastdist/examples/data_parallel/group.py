@@ -1,4 +1,4 @@
-"""The shared parts of the data-parallel jobs: the group, its parameters, and the comparison."""
+"""The shared parts of the data-parallel jobs: the group, shared parameters, and the comparison."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fastdist.examples.demo import Demo
 from fastdist.examples.job import rank_in_job
 
 WORKERS = ("first", "second")
-# The limit of each job: in float64, derivatives equal those of one process except for rounding.
+# The limit on differences: in float64, derivatives equal those of one process except for rounding.
 CLOSE = 1e-12
 
 
 def shared(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """Return parameters, which are equal on all ranks, as the mean over the ranks.
+    """Return the mean over the ranks of each parameter; the parameters are equal on all ranks.
 
     The values stay the same, but derivatives of any order through the mean become means over the
     ranks. So the loss of this rank's data gets the derivatives of the mean loss over all data.
@@ -26,12 +26,12 @@ def shared(parameters: Iterable[Tensor]) -> list[Tensor]:
 
 
 def mine(data: Tensor) -> Tensor:
-    """Return this rank's part of data; all ranks hold all of it."""
+    """Return this rank's part of `data`; each rank has the complete data."""
     return data.chunk(dist.get_world_size())[dist.get_rank()]
 
 
 def furthest(ours: Iterable[Tensor], of_one_process: Iterable[Tensor]) -> float:
-    """Return the largest difference, relative to the largest number of each pair of tensors."""
+    """Return the largest difference of paired tensors, relative to the second's largest number."""
     pairs = zip(ours, of_one_process, strict=True)
     return max(((a - b).abs().max() / b.abs().max()).item() for a, b in pairs)
 

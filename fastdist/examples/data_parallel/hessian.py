@@ -30,7 +30,7 @@ Product = Callable[[Sequence[Tensor]], tuple[Tensor, ...]]
 def hessian_product(
     images: Tensor, labels: Tensor, share: Callable[..., list[Tensor]]
 ) -> tuple[Product, list[Tensor]]:
-    """Return a function that multiplies a direction by the Hessian, and the parameters."""
+    """Return a function that multiplies the Hessian by a direction; also return the parameters."""
     torch.manual_seed(0)
     model = make_model()
     names = [name for name, _ in model.named_parameters()]

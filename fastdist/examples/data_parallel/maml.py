@@ -31,7 +31,7 @@ def first_weights() -> Weights:
 
 
 def waves() -> tuple[Tensor, ...]:
-    """Return random waves at points to learn from and at other points; all ranks draw the same."""
+    """Return random waves at points to learn from and at new points, the same on all ranks."""
     height = 0.1 + 4.9 * torch.rand(TASKS, 1, 1, dtype=torch.float64)
     phase = math.pi * torch.rand(TASKS, 1, 1, dtype=torch.float64)
     places = 10 * torch.rand(2, TASKS, POINTS, 1, dtype=torch.float64) - 5
@@ -40,7 +40,7 @@ def waves() -> tuple[Tensor, ...]:
 
 
 def errors(weights: Weights, x: Tensor, y: Tensor) -> Tensor:
-    """Return the mean squared error of each wave; its weights are one entry of the first axis."""
+    """Return the mean squared error of each wave; the first axis of each weight is the wave."""
     into, bias, out, last = weights
     hidden = (x @ into.transpose(-1, -2) + bias.unsqueeze(-2)).tanh()
     found = hidden @ out.transpose(-1, -2) + last.unsqueeze(-2)
@@ -48,7 +48,7 @@ def errors(weights: Weights, x: Tensor, y: Tensor) -> Tensor:
 
 
 def meta_loss(first: Weights, data: Sequence[Tensor], share: Callable[..., Weights]) -> Tensor:
-    """Return the error at new points after one step for each wave, on this rank's points."""
+    """Return the error at this rank's new points, after one gradient step for each wave."""
     known, heights, new, expected = data
     weights = [weight.expand(TASKS, *weight.shape) for weight in first]
     # `share` is part of the loss, so each wave's weights have the same gradient on all ranks.

@@ -2,8 +2,9 @@
 
     fastdist run -n 2 -m fastdist.examples.data_parallel.penalty
 
-The penalty is the norm of the gradient over all digits. Its own gradient is a product with the
-Hessian of the whole loss: double backward through the mean over the ranks.
+The penalty is the squared norm of the gradient over the digits of both ranks. The gradient of the
+penalty is a product with the Hessian of the whole loss; it is computed by double backward through
+the mean over the ranks.
 """
 
 from __future__ import annotations

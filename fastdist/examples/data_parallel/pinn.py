@@ -2,8 +2,8 @@
 
     fastdist run -n 2 -m fastdist.examples.data_parallel.pinn
 
-The loss has second derivatives of the network by its inputs, so its gradient is of third order. It
-is differentiated through the mean over the ranks.
+The loss contains second derivatives of the network by its inputs, so the gradient of the loss is of
+third order. The loss is differentiated through the mean over the ranks.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["NAME", "STEPS", "WORKERS", "main"]
 
 
 def points() -> tuple[Tensor, ...]:
-    """Return (place, time) points inside, and places at time 0; all ranks draw the same."""
+    """Return points (place, time), and places at time 0; all ranks draw the same points."""
     x, t = torch.rand(2, INSIDE, dtype=torch.float64).unbind(0)
     return x, t, torch.rand(BORDER, dtype=torch.float64)
 
 
 def loss_of(rod: Rod, given: Sequence[Tensor], share: Callable[..., list[Tensor]]) -> Tensor:
-    """Return the squared violations of the equation, the initial heat and the cold ends."""
+    """Return a weighted sum of squared errors: in the equation, at time 0, and at the cold ends."""
     names, parameters = zip(*rod.named_parameters())
     weights = dict(zip(names, share(parameters)))
     x, t = (part.clone().requires_grad_() for part in given[:2])

@@ -1,7 +1,7 @@
-"""PyTorch's choice of attention kernels: all its names are accepted and have no effect.
+"""PyTorch's functions that choose attention kernels: calls are accepted and have no effect.
 
-fastdist chooses between attention in blocks and whole matrices by the sizes alone: see
-ops/nn/attention_blocks.py. bias.py has causal masks, flex_attention.py has attention with
+fastdist computes attention in blocks or with whole matrices, depending on the sizes alone: see
+ops/nn/attention_blocks.py. bias.py has causal masks, and flex_attention.py has attention with
 user-defined functions of the scores.
 """
 
@@ -38,7 +38,7 @@ class SDPBackend(enum.IntEnum):
 def sdpa_kernel(
     backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Accept PyTorch's choice of attention kernels for a with block; fastdist ignores it.
+    """Accept the attention kernels that are allowed in a `with` block, and ignore them.
 
     Raises  AssertionError for a backend that is not an SDPBackend
     """

@@ -21,10 +21,11 @@ class CausalVariant(enum.IntEnum):
 
 
 class CausalBias(Tensor):
-    """A bool mask for attention: true for the keys up to the diagonal, which a query may attend to.
+    """A bool mask for attention: in the row of each query, True for the keys up to the diagonal, to
+    which the query may attend.
 
     Args:
-        variant: The corner at which the diagonal starts or ends.
+        variant: The corner of the mask at which the diagonal starts or ends.
         seq_len_q: The number of queries.
         seq_len_kv: The number of keys.
     """

@@ -1,8 +1,9 @@
-"""Attention whose scores a user-defined function changes or masks.
+"""Attention whose scores are changed or masked by user-defined functions.
 
-The function takes (score, batch, head, query, key), is written for a single score, and is mapped
-over all scores with vmap. The scores of all queries and keys are in memory together: a block mask
-masks scores, but skips no computation.
+A score function takes (score, batch, head, query, key), and a mask function takes (batch, head,
+query, key). Both are written for a single score, and vmap maps them over all scores. The scores of
+all queries and keys are in memory at the same time. Masked blocks are computed too: fastdist does
+not skip them.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def create_mask(
 
 
 class BlockMask:
-    """A mask in blocks: it lists the key blocks that each query block reads fully or partly.
+    """A mask in blocks: for each block of queries, it lists the blocks of keys that are fully
+    allowed, and the blocks of keys that are partly allowed.
 
     Make one with create_block_mask (from a mask function) or from_kv_blocks (from lists of blocks).
     """
@@ -149,19 +151,21 @@ class BlockMask:
         seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
     ) -> BlockMask:
-        """Return the BlockMask of these lists of blocks.
+        """Return the BlockMask with the given lists of key blocks.
 
         Args:
-            kv_num_blocks: For each block of queries, the number of key blocks that it reads partly.
-            kv_indices: The indices of these key blocks, at the start of each row.
-            full_kv_num_blocks: The number of key blocks that each query block reads fully, or None.
-            full_kv_indices: The indices of these key blocks, or None.
+            kv_num_blocks: For each block of queries, the number of partly allowed key blocks.
+            kv_indices: For each block of queries, the indices of the partly allowed key blocks,
+                followed by indices that are ignored.
+            full_kv_num_blocks: As kv_num_blocks, for fully allowed key blocks; None if there are
+                none.
+            full_kv_indices: As kv_indices, for fully allowed key blocks; None if there are none.
             BLOCK_SIZE: The numbers of queries and keys in a block, or one number for both.
-            mask_mod: The mask function for blocks that are read partly; None allows all keys.
-            seq_lengths: The numbers of queries and keys; None if the blocks fill them exactly.
-            compute_q_blocks: Ignored: fastdist does not need the lists by key block.
+            mask_mod: The mask function for partly allowed blocks; None allows all keys in them.
+            seq_lengths: The numbers of queries and keys; None if all blocks are complete.
+            compute_q_blocks: Ignored: fastdist does not need lists of query blocks per key block.
 
-        Shape   (B, H, rows), (B, H, rows, columns)
+        Shape   (B, H, rows) for numbers of blocks, (B, H, rows, columns) for indices
         """
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
@@ -185,7 +189,8 @@ class BlockMask:
         return math.prod(self.shape)
 
     def to_dense(self) -> Tensor:
-        """Return an integer matrix of blocks: 1 where a block is read, else 0.
+        """Return an integer matrix with one element per block: 1 if the block is fully or partly
+        allowed, else 0.
 
         Shape   (B, H, rows, columns)
         """
@@ -200,9 +205,9 @@ class BlockMask:
         return _dense(self.full_kv_num_blocks, self.full_kv_indices)
 
     def sparsity(self) -> float:
-        """Return the percentage of positions that no block covers.
+        """Return the percentage of positions that are in no allowed block.
 
-        The percentage is negative if blocks extend beyond the sequences.
+        The percentage can be negative, because blocks may extend beyond the ends of the sequences.
         """
         read = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - read / self.numel())
@@ -240,7 +245,7 @@ class BlockMask:
 
 
 def _dense(counts: Tensor, indices: Tensor) -> Tensor:
-    """Return a bool matrix, True at the first counts[row] column indices listed in each row."""
+    """Return a bool matrix whose row i is True at the columns indices[i, :counts[i]]."""
     columns = indices.shape[-1]
     listed = arange(columns, device=indices.device) < counts.unsqueeze(-1)
     found = zeros(indices.shape, device=indices.device)
@@ -248,7 +253,9 @@ def _dense(counts: Tensor, indices: Tensor) -> Tensor:
 
 
 def _in_order(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of true columns of each row, and all column indices, true columns first."""
+    """Return, for each row, the number of True columns, and the indices of all columns, with the
+    True columns first.
+    """
     order = blocks.int().argsort(dim=-1, descending=True, stable=True)
     return blocks.sum(-1).to(int32), order.to(int32)
 
@@ -309,14 +316,14 @@ def flex_attention(
     *,
     return_aux: AuxRequest | None = None,
 ) -> Any:
-    """Return softmax(score_mod(query @ key.T * scale)) @ value where the mask allows it.
+    """Return softmax(score_mod(query @ key.T * scale)) @ value over the keys that the mask allows.
 
     Args:
         query: (B, Hq, L, E).
         key: (B, H, S, E).
         value: (B, H, S, Ev).
-        score_mod: A function of (score, batch, head, query, key) for a single score.
-        block_mask: The mask of allowed positions; None allows all.
+        score_mod: The function of (score, batch, head, query, key) that returns a changed score.
+        block_mask: The mask of allowed positions; None allows all positions.
         scale: The factor of the scores; 1 / sqrt(E) if None.
         enable_gqa: Whether several heads of query may share a head of key and value.
         return_lse: Whether to return the logarithm of the sum of exp(score) as well.

@@ -1,8 +1,8 @@
 """PyTorch's submodules of nn.modules, for `from torch.nn.modules.module import Module`.
 
-Many programs import classes from the file in which PyTorch defines them. Here each file of PyTorch
-has a module object that looks up names in nn. It also finds private names of nn's files, such as
-`modules.batchnorm._BatchNorm`.
+Many programs import classes from the file in which PyTorch defines them. For each such file there
+is a module object here, which looks up names in fastdist.nn. The module object also finds private
+names in the files of fastdist.nn, such as `modules.batchnorm._BatchNorm`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _FILES = (
 )  # fmt: skip
 _NN = __name__.rpartition(".")[0]
 for _file in vars(sys.modules[_NN])["_LATER"]:
-    importlib.import_module(f"{_NN}.{_file}")  # loaded so that private names are found
-# Private names that packages import, and that nn has in other files than PyTorch. Maps PyTorch's
-# file and name to the module below nn, with the name there if it differs.
+    importlib.import_module(f"{_NN}.{_file}")  # _find finds private names in loaded modules only
+# Private names that packages import, and that fastdist.nn and PyTorch have in different files. Maps
+# PyTorch's file and name to the module below fastdist.nn. If the name in that module is a different
+# one, it follows after a dot.
 _ELSEWHERE = {
     "activation": {"constant_": "init", "xavier_normal_": "init", "xavier_uniform_": "init"},
     "batchnorm": {"_NormBase": "batch_norm._Norm", "_LazyNormBase": "lazy._LazyNorm"},
@@ -114,7 +115,7 @@ def _find(module: str, name: str) -> Any:
         for home, found in list(sys.modules.items()):
             if home == _NN or (home.startswith(f"{_NN}.") and not home.startswith(__name__)):
                 value = vars(found).get(name)
-                # Only classes defined in nn, not classes that its files import.
+                # A class counts only if fastdist.nn defines it, not if a file only imports it.
                 ours = isinstance(value, type) and own_name(value)[0].startswith(_NN)
                 if value is not None and (ours or name in dir(sys.modules[_NN])):
                     return value
@@ -122,7 +123,7 @@ def _find(module: str, name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Look up a name in nn."""
+    """Look up a name in fastdist.nn."""
     return _find(__name__, name)
 
 
@@ -133,7 +134,7 @@ def _make(file: str) -> ModuleType:
 
 
 for _file in _FILES:
-    # Registered in sys.modules, so that `import fastdist.nn.modules.loss` finds it.
+    # Registered in sys.modules, so that, for example, `import fastdist.nn.modules.loss` works.
     globals()[_file] = sys.modules[f"{__name__}.{_file}"] = _make(_file)
 
 show_public(__name__)

@@ -1,8 +1,9 @@
 """Modules on several devices of one process, or in several processes.
 
-`comm` copies tensors between devices, `scatter_gather` splits arguments and joins results,
-`replicate` copies a module, `parallel_apply` runs modules concurrently; DataParallel combines them.
-`distributed` has DistributedDataParallel, for several processes.
+`comm` copies tensors between devices. `scatter_gather` splits arguments and joins results.
+`replicate` copies a module to several devices. `parallel_apply` runs modules concurrently.
+`DataParallel` combines these steps. `distributed` has DistributedDataParallel, for several
+processes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Copies of tensors to and from several devices: the differentiable functions of DataParallel.
+"""Differentiable functions that copy tensors to and from several devices, for DataParallel.
 
-All consist of `to`, `cat` and sums, so gradients, tangents and streams work as in these ops.
+All functions are composed of ops such as `to`, `cat` and sums, so gradients, tangents and streams
+work as in these ops.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def as_device(word: Any) -> Device:
 
 
 def as_devices(words: Any) -> list[Device]:
-    """Return the Devices for a list of numbers or names; raise TypeError for anything else."""
+    """Return the Devices for a list of numbers or names.
+
+    Raises  TypeError for a single number, name or Device
+    """
     if isinstance(words, str | int | Device):
         raise TypeError(
             f"expected a list of devices, such as [0, 1] or ['sim:0'], got {short_repr(words)}"
@@ -56,7 +60,7 @@ def broadcast(
 def broadcast_coalesced(
     tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760
 ) -> list[tuple[Tensor, ...]]:
-    """Return, for each device, a tuple of copies of all tensors on it.
+    """Return, for each device, a tuple of copies of all tensors on that device.
 
     Note    buffer_size is ignored: tensors are copied one by one, not in one buffer
     """
@@ -64,7 +68,9 @@ def broadcast_coalesced(
 
 
 def reduce_add(inputs: Sequence[Tensor], destination: Any = None) -> Tensor:
-    """Return the sum of tensors of several devices, on destination or the first tensor's device.
+    """Return the sum of tensors of several devices, on the device `destination`.
+
+    The default destination is the device of the first tensor.
 
     Raises  ShapeError for tensors of different shapes
     """
@@ -81,7 +87,7 @@ def reduce_add(inputs: Sequence[Tensor], destination: Any = None) -> Tensor:
 def reduce_add_coalesced(
     inputs: Sequence[Sequence[Tensor]], destination: Any = None, buffer_size: int = 10485760
 ) -> tuple[Tensor, ...]:
-    """Return a tuple: element i is the sum of the i-th tensors of all inputs."""
+    """Return a tuple whose element i is the sum of the i-th tensors of all `inputs`."""
     return tuple([reduce_add(one, destination) for one in zip(*inputs, strict=True)])
 
 
@@ -96,9 +102,11 @@ def scatter(
 ) -> tuple[Tensor, ...]:
     """Split tensor along dim and return one part on each device, or copy the parts into out.
 
-    The parts have the sizes chunk_sizes, or the sizes that `chunk` chooses.
+    The parts have the lengths chunk_sizes. If chunk_sizes is None, the parts are those of the op
+    `chunk`.
 
-    Raises  RuntimeError if out is given with devices or chunk_sizes, or if its sizes do not add up
+    Raises  RuntimeError if out is given with devices or chunk_sizes, or if the lengths of the parts
+            do not add up to the length of tensor
     Note    a short tensor may have fewer parts than there are devices. Copies use each device's
             current stream; `streams` is ignored
     """
@@ -134,9 +142,8 @@ def gather(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Concatenate tensors of several devices along dim, on destination or into out.
-
-    The default destination is the device of the first tensor.
+    """Concatenate tensors of several devices along dim, into `out` or into a new tensor on the
+    device `destination`, by default the device of the first tensor.
     """
     if out is not None:
         if destination is not None:

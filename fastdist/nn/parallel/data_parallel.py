@@ -1,4 +1,4 @@
-"""DataParallel: splits a batch over several devices of one process, each with the model."""
+"""DataParallel: splits a batch over several devices of one process, each with a model copy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from .scatter_gather import gather, scatter_kwargs
 
 
 class DataParallel(Module):
-    """Splits its inputs along dim over devices and runs a copy of module on each device.
+    """Splits its inputs along dim into one part per device, and runs a copy of module on each part.
 
     The results are joined on output_device, and gradients are summed in module's parameters. Keys
     of the state dict begin with `module.`, as in PyTorch.
 
     Devices are numbers of GPUs (all GPUs by default) or names such as "sim:0". On a machine without
-    GPUs, these numbers are ignored and module runs where it is. The parameters must be on the first
-    device.
+    GPUs, the numbers are ignored, and module runs on the device of its parameters. Otherwise the
+    parameters must be on the first device.
 
-    Raises  RuntimeError in a call if module's parameters or buffers are on another device
-    Note    the threads of a process share Python's global lock: one process per GPU is faster
+    Raises  RuntimeError in a call if a parameter or buffer of module is not on the first device
+    Note    the threads of a process share Python's global interpreter lock, so one process per GPU
+            is faster
     Source  PyTorch, torch/nn/parallel/data_parallel.py
 
     Args:
@@ -85,7 +86,7 @@ class DataParallel(Module):
                 )
 
     def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Module]:
-        """Return a copy of module on each device, connected to its parameters by autograd."""
+        """Return one copy of module per device; gradients accumulate in module's parameters."""
         return replicate(module, device_ids)
 
     def scatter(
@@ -97,7 +98,7 @@ class DataParallel(Module):
     def parallel_apply(
         self, replicas: Sequence[Any], inputs: Sequence[Any], kwargs: Any
     ) -> list[Any]:
-        """Return the results of the copies, which run concurrently on their arguments."""
+        """Call the copies concurrently, each with its part of the arguments; return the results."""
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
     def gather(self, outputs: Sequence[Any], output_device: Any) -> Any:
@@ -117,7 +118,7 @@ def data_parallel(
 
     Args:
         module: The module.
-        inputs: The arguments: a tuple, or one value; split along dim over the devices.
+        inputs: The arguments, as a tuple or one value; they are split along dim over the devices.
         device_ids: The devices; all GPUs if None.
         output_device: The device of the result; the first of device_ids if None.
         dim: The axis along which tensors are split and joined.

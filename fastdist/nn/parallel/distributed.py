@@ -19,28 +19,30 @@ _IGNORED = "_ddp_params_and_buffers_to_ignore"
 
 
 class DistributedDataParallel(Module):
-    """Runs a module in each process of a group, on its own inputs, and averages the gradients.
+    """Runs a module in each process of a group, on the process's own inputs, and averages the
+    gradients.
 
     All processes construct this module, call it and call backward together. After backward each
-    `.grad` is the mean over the processes, bitwise equal on all. Gradients are reduced in buckets
-    while backward still computes other gradients.
+    `.grad` is the mean of the gradients of all processes, and is bitwise equal in all processes.
+    Gradients are reduced in buckets while backward still computes other gradients.
 
     Args:
         module: The model; its parameters and buffers get the values of rank 0.
         device_ids: None, or a list with the one GPU of this process.
-        output_device: Where outputs go; device_ids[0] by default.
+        output_device: The device of the outputs; device_ids[0] if None.
         dim: The axis along which inputs would be split over several devices; has no effect here.
         broadcast_buffers: Whether to copy the buffers of rank 0 before each forward in training;
             True if None.
-        init_sync: Whether to compare the models now, and copy rank 0's parameters and buffers.
+        init_sync: Whether the constructor compares the processes' models, and copies rank 0's
+            parameters and buffers.
         process_group: The group; the default group if None.
         bucket_cap_mb: The size of a bucket of gradients in MiB; 25 by default.
         find_unused_parameters: Whether some parameters may get no gradient in a backward pass.
         check_reduction: Ignored.
         gradient_as_bucket_view: Whether each `.grad` is a view of its bucket, which saves a copy
             of all gradients.
-        static_graph: Whether the graph is the same in each iteration; parameters may then be used
-            in several checkpointed parts.
+        static_graph: Whether the graph is the same in each iteration. If so, a parameter may be
+            used in several checkpointed parts of the model.
         delay_all_reduce_named_params: Not supported: must be None.
         param_to_hook_all_reduce: Not supported: must be None.
         mixed_precision: Not supported: must be None; use amp.autocast.
@@ -51,11 +53,11 @@ class DistributedDataParallel(Module):
         forward_sync_buffers: The new name of broadcast_buffers, which counts if this is None.
 
     Raises:
-        RuntimeError: The models differ (raised on all processes); no parameter requires a
-            gradient; or a parameter is uninitialized.
+        RuntimeError: The processes' models differ (all processes raise this error); no parameter
+            requires a gradient; or a parameter is uninitialized.
         ValueError: device_ids are not valid.
 
-    Threads: only one thread at a time may use it.
+    Threads: only one thread at a time may use the module.
 
     Example:
         >>> import fastdist as fd
@@ -204,7 +206,7 @@ class DistributedDataParallel(Module):
         return outputs
 
     def will_sync_module_buffers(self) -> bool:
-        """Return whether a forward call now would first copy rank 0's buffers."""
+        """Return whether a forward call, if made now, would begin by copying rank 0's buffers."""
         return bool(
             self.broadcast_buffers
             and self.training
@@ -222,9 +224,9 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Do not reduce gradients of forward and backward passes inside the with block.
+        """Do not reduce gradients of forward and backward passes inside the `with` block.
 
-        The next backward pass after the block reduces the gradients accumulated until then.
+        The next backward pass after the block reduces all gradients that have accumulated.
         """
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
@@ -238,9 +240,9 @@ class DistributedDataParallel(Module):
 
         Args:
             state: Passed to the hook.
-            hook: Called with (state, GradBucket) when the bucket's gradients are computed; returns
-                a Future of a tensor with the reduced gradients. The hook itself must divide by the
-                size of the group.
+            hook: Called with (state, GradBucket) when the bucket's gradients have been computed. It
+                must return a Future of a tensor with the reduced gradients, which the hook itself
+                must divide by the size of the group.
 
         Raises:
             TypeError, ValueError: The hook does not have this signature.
@@ -292,10 +294,11 @@ class DistributedDataParallel(Module):
         """Return a context manager in which processes may have different numbers of inputs.
 
         Args:
-            divide_by_initial_world_size: Whether to divide gradients by the group's size; if
-                False, by the number of processes that still have inputs.
+            divide_by_initial_world_size: Whether to divide gradients by the group's size. If False,
+                they are divided by the number of processes that still have inputs.
             enable: Whether the context manager has any effect.
-            throw_on_early_termination: Whether all processes raise when one runs out of inputs.
+            throw_on_early_termination: Whether all processes raise an error when one process runs
+                out of inputs.
         """
         if not enable:
             return nullcontext()
@@ -316,7 +319,7 @@ class DistributedDataParallel(Module):
 
     @property
     def join_device(self) -> Any:
-        """The device of Join's tensors."""
+        """The device of the tensors that Join sends."""
         return CPU
 
     @property

@@ -26,16 +26,16 @@ def parallel_apply(
 
     The threads have the caller's grad mode, autocast mode and current streams.
 
-    Raises  the error of the first module that failed, after all have ended
-    Thread  any; waits for the threads, but not for the devices
+    Raises  the error of the first module in the list that failed, after all threads have ended
+    Thread  any; the call waits for its threads, but not for work that is queued on the devices
     Note    without devices, a module runs on the device of its input's first tensor. An input that
             is not a tuple or list is passed as one argument
     Source  PyTorch, torch/nn/parallel/parallel_apply.py
 
     Args:
         modules: The modules, one for each input.
-        inputs: The arguments of each module: a tuple, or one value.
-        kwargs_tup: The keyword arguments of each module; none if None.
+        inputs: The arguments of each module, as a tuple, a list or one value.
+        kwargs_tup: The keyword arguments of each module; None for no keyword arguments.
         devices: The device of each module.
     """
     count = len(modules)
@@ -92,11 +92,11 @@ class _Work:
                 if self._stream is not None:
                     modes.enter_context(self._stream)
                 self._made = module(*given, **named)
-        except BaseException as error:  # raised below, in the calling thread
+        except BaseException as error:  # `result` raises it in the calling thread
             self._error = error
 
     def result(self) -> Any:
-        """Return the call's result, or raise its error with a note that names the device."""
+        """Return the call's result, or raise the call's error with a note that names the device."""
         error, self._error = self._error, None
         if error is None:
             return self._made
@@ -118,7 +118,7 @@ def _stream_of(device: Device | None) -> Stream | None:
 
 @contextmanager
 def _gpu_of(device: Device | None) -> Iterator[None]:
-    """Make the device this thread's current GPU inside a with block."""
+    """Make the device this thread's current GPU inside a `with` block."""
     if device is None or device.type != "cuda" or device.index is None:
         yield
         return

@@ -12,17 +12,18 @@ from .comm import as_devices, broadcast
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
     """Return copies of a module, one on each device.
 
-    Their parameters are results of `to`, so gradients accumulate in network's parameters. With
-    detach, the copies have independent Parameters.
+    The copies' parameters are results of `to`, so gradients accumulate in network's parameters. If
+    detach is set, the copies have independent Parameters.
 
-    Note    each call makes new copies, so changes to a copy (its attributes, or buffers on other
-            devices) are lost. A module that appears twice in network appears twice in the copies
+    Note    each call makes new copies, so changes to a copy (to attributes, or to buffers on other
+            devices than network's) are lost. A module that has two names in network also has two
+            names in each copy
     Source  PyTorch, torch/nn/parallel/replicate.py
 
     Args:
         network: The module.
         devices: The devices, one for each replica.
-        detach: Whether the replicas' parameters are outside of the graph.
+        detach: Whether the replicas' parameters have no connection to network in the graph.
     """
     places = as_devices(devices)
     modules = list(network.modules())
@@ -49,7 +50,8 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
                 if detach:
                     copy._parameters[name] = _parameter_like(made, parameter)
                 else:
-                    # Not a leaf, so not a Parameter: a plain attribute, as in PyTorch's replicas.
+                    # `made` is not a leaf, so it cannot be registered as a Parameter. It is a plain
+                    # attribute, as in PyTorch's replicas.
                     object.__setattr__(copy, name, made)
                     copy.__dict__["_former_parameters"][name] = made
         for name, buffer in module._buffers.items():

@@ -16,11 +16,12 @@ def is_namedtuple(obj: Any) -> bool:
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
-    """Return one copy of inputs per device, with its part of every tensor along dim.
+    """Return one copy of inputs per device, in which each tensor is replaced by the device's part
+    of the tensor along dim.
 
     Tensors are found in tuples, lists and dicts; other values are the same in all copies.
 
-    Note    a tensor shorter than the number of devices has fewer parts
+    Note    a tensor whose length is less than the number of devices has fewer parts than devices
     Source  PyTorch, torch/nn/parallel/scatter_gather.py
 
     Args:
@@ -51,8 +52,9 @@ def scatter_kwargs(
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
     """Return the positional and the keyword arguments for each device, in two equally long tuples.
 
-    Note    arguments without tensors are repeated once per part of the tensors. PyTorch calls
-            modules without positional arguments on devices that get no part
+    Note    arguments without tensors are repeated once per part of the tensors. PyTorch repeats
+            them once per device, and calls the module without positional arguments on a device that
+            gets no part of the tensors
     """
     given = scatter(inputs, target_gpus, dim) if inputs else []
     named = scatter(kwargs, target_gpus, dim) if kwargs else []
@@ -83,7 +85,7 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
     Note    0-d tensors are joined to a vector, with a warning
 
     Args:
-        outputs: One tensor per device, or nested tuples, lists and dicts of them.
+        outputs: Per device, a tensor, or nested tuples, lists and dicts of tensors.
         target_device: The device of the result.
         dim: The axis along which tensors are joined.
     """

@@ -55,5 +55,5 @@ __all__ = [
     "weight_norm",
 ]
 
-# Imported on first use, because most programs do not prune.
+# `prune` is imported on first use, because most programs do not need it.
 load_later(__name__, {"prune": ""})

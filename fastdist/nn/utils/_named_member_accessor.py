@@ -11,7 +11,7 @@ from ..module import Module
 
 __all__ = ["NamedMemberAccessor", "set_tensor", "swap_submodule", "swap_tensor"]
 
-# Represents a tensor that a module does not have: swapping it in deletes the attribute.
+# Represents a tensor that a module does not have; with this value, swap_tensor deletes a tensor.
 _MISSING: Final[Any] = object()
 
 
@@ -80,7 +80,7 @@ def _check_tensor(what: str, value: Any) -> None:
 class NamedMemberAccessor:
     """Reads and replaces tensors and submodules of a module by dotted name.
 
-    Thread  only one thread at a time, because it changes the module
+    Thread  only one thread at a time, because the methods change the module
     """
 
     def __init__(self, module: Module) -> None:
@@ -110,7 +110,7 @@ class NamedMemberAccessor:
         return swap_submodule(self.get_submodule(above), last, value)
 
     def get_tensor(self, name: str) -> Any:
-        """Return the tensor at a path, or None if the module has None there."""
+        """Return the tensor at a path, or None if that attribute is None."""
         path, _, last = name.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, last):
@@ -147,7 +147,7 @@ class NamedMemberAccessor:
             self.set_tensor(name, value)
 
     def set_tensors_dict(self, named_tensors: dict[str, Tensor]) -> None:
-        """Replace the tensors at the paths."""
+        """Replace the tensors at the paths that are the keys of named_tensors."""
         for name, value in named_tensors.items():
             self.set_tensor(name, value)
 
@@ -170,9 +170,9 @@ class NamedMemberAccessor:
     def swap_tensors_dict(
         self, named_tensors: dict[str, Tensor], allow_missing: bool = False
     ) -> tuple[dict[str, Any], list[str]]:
-        """Replace the tensors at the paths; return the old ones, and the paths that do not exist.
+        """Replace tensors by path; return the old tensors, and the paths that did not exist.
 
-        If this raises, the old tensors stay in place.
+        If this method raises, the module has its old tensors.
 
         Raises  RuntimeError for missing paths, unless allow_missing
         """
@@ -190,7 +190,7 @@ class NamedMemberAccessor:
         return before, missing
 
     def check_keys(self, keys: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Return the paths of tensors that are not in keys, and the keys that are not paths."""
+        """Return the tensors' paths that keys lacks, and the keys that are not such paths."""
         given, found = set(keys), {name for name, _ in self.named_tensors(remove_duplicate=False)}
         return sorted(found - given), sorted(given - found)
 
@@ -208,7 +208,7 @@ class NamedMemberAccessor:
         yield from self.named_buffers(remove_duplicate)
 
     def named_modules(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Module]]:
-        """Return pairs of path and module: this module and all its descendants."""
+        """Return pairs of path and module, for the module and all its descendants."""
         return self.module.named_modules(remove_duplicate=remove_duplicate)
 
 

@@ -108,7 +108,7 @@ def clip_grads_with_norm_(
     total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scale all gradients by the factor that reduces total_norm to max_norm, if it is larger.
+    """If total_norm exceeds max_norm, scale all gradients by max_norm / total_norm.
 
     Note    foreach is ignored
     """
@@ -149,7 +149,7 @@ def _gradients(function: str, parameters: Tensor | Iterable[Tensor]) -> list[Ten
 
 
 def _elements(gradient: Tensor) -> np.ndarray:
-    """Return the elements as a NumPy array; only the stored values of a sparse gradient."""
+    """Return a gradient's elements, or a sparse gradient's stored values, as a NumPy array."""
     found = gradient.detach()
     return (found.coalesce()._values() if found.is_sparse else found).to_numpy()
 
@@ -167,7 +167,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Call clip_grad_norm_; this is its deprecated name."""
+    """Call clip_grad_norm_, the new name of this deprecated function."""
     warn_caller(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
         "`torch.nn.utils.clip_grad_norm_`.",

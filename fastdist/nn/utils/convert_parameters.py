@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor
 
 @folds
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return all elements of parameters as one vector, which autograd can differentiate.
+    """Return the elements of all parameters as one vector; gradients flow to the parameters.
 
     Raises  DeviceError if the parameters are on several devices
     """

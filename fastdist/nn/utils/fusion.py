@@ -18,7 +18,7 @@ L = TypeVar("L", bound=Linear)
 def fuse_conv_bn_eval(conv: C, bn: _BatchNorm, transpose: bool = False) -> C:
     """Return a convolution equal to conv followed by bn, both in evaluation mode.
 
-    Raises  AssertionError in training mode, or if bn has no running statistics
+    Raises  AssertionError if conv or bn is in training mode, or if bn has no running statistics
     """
     mean, var = _numbers(conv, bn)
     fused: Any = copy.deepcopy(conv)
@@ -31,8 +31,8 @@ def fuse_conv_bn_eval(conv: C, bn: _BatchNorm, transpose: bool = False) -> C:
 def fuse_linear_bn_eval(linear: L, bn: _BatchNorm) -> L:
     """Return a Linear equal to linear followed by bn, both in evaluation mode.
 
-    Raises  AssertionError in training mode, if bn has no running statistics, or if its number of
-            features does not match linear's outputs
+    Raises  AssertionError if linear or bn is in training mode, if bn has no running statistics, or
+            if bn.num_features is neither linear.out_features nor 1
     """
     mean, var = _numbers(linear, bn)
     if bn.num_features not in (linear.out_features, 1):

@@ -14,7 +14,8 @@ M = TypeVar("M", bound=Module)
 def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
     """Return module_cls(*args, **kwargs) with uninitialized parameters, to be loaded later.
 
-    Raises  RuntimeError for a class that is not a Module, or whose constructor has no `device`
+    Raises  RuntimeError for a class that is not a Module, or whose constructor has no parameter
+            `device`
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
-    """Return the norms over all axes but dim, with keepdim; for dim -1, the norm over all axes."""
+    """Return the norms over all axes except dim (keepdim=True), or one norm over all if dim=-1."""
     if dim == -1:
         return v.norm(pow)
     axes = tuple(axis for axis in range(v.dim()) if axis != dim % v.dim())
@@ -41,7 +41,7 @@ class _WeightNorm(Module):
         self.dim = -1 if dim is None else dim
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        """Return weight_v scaled to the norms weight_g."""
+        """Return weight_v, scaled so that its norms are weight_g."""
         found: Tensor = weight_v * (weight_g / norm_except_dim(weight_v, dim=self.dim))
         return found
 
@@ -111,7 +111,7 @@ class _SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
-        # Copies, because a later iteration must not change values that this gradient needs.
+        # Copied, because the backward pass needs these values, and later iterations change _u, _v.
         u, v = self._u.clone(), self._v.clone()
         found: Tensor = weight / u.dot(matrix.mv(v))
         return found
@@ -130,7 +130,7 @@ def spectral_norm(
 ) -> Module:
     """Divide a weight by its largest singular value, which power iterations estimate.
 
-    Raises  ValueError if module has no such weight
+    Raises  ValueError if module has no parameter or buffer of this name
     Source  Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks"
     """
     weight: Any = getattr(module, name, None)
@@ -158,13 +158,13 @@ class _Orthogonal(Module):
             self.register_buffer("base", None)
 
     def forward(self, X: Any) -> Tensor:
-        """Return the orthogonal matrix for X, multiplied with base if there is one."""
+        """Return the orthogonal matrix that the map makes of X, times base if base is used."""
         wide = X.shape[-2] < X.shape[-1]
         x = X.mT if wide else X
         if self.orthogonal_map == "householder":
             below = x.tril(-1)
             scales = 2.0 / (1.0 + (below * below).sum(-2))
-            # No gradient flows through the signs of the diagonal.
+            # The diagonal of x holds signs, through which no gradient flows.
             signs = x.detach().diagonal(dim1=-2, dim2=-1).trunc()
             turned: Any = householder_product(below, scales) * signs.unsqueeze(-2)
         else:
@@ -184,10 +184,10 @@ class _Orthogonal(Module):
     def right_inverse(self, Q: Any) -> Tensor:
         """Return an X for which forward returns Q.
 
-        With use_trivialization, Q is first made orthogonal and stored as base.
+        If use_trivialization is set, Q is first made orthogonal, and the result is stored as base.
 
-        Raises  ValueError for another shape, NotImplementedError without use_trivialization for a
-                map other than "householder"
+        Raises  ValueError if Q and the weight differ in shape; NotImplementedError if
+                use_trivialization is not set and the map is not "householder"
         """
         if Q.shape != self.shape:
             raise ValueError(
@@ -201,15 +201,15 @@ class _Orthogonal(Module):
                 found = self._reflections_of(tall)
                 return found.mT if wide else found  # type: ignore[no-any-return]
             n, k = tall.shape[-2:]
-            # Random columns that complete the matrix to a square.
+            # Random columns that make the matrix square.
             more = randn(*tall.shape[:-1], n - k, dtype=Q.dtype, device=Q.device)
             q, r = qr(cat([tall, more], -1))
             negative = r.diagonal(dim1=-2, dim2=-1) < 0.0
             self.base = q * (1.0 - 2.0 * negative.to(q.dtype)).unsqueeze(-2)
             nothing = zeros(Q.shape, dtype=Q.dtype, device=Q.device)
             rows, columns = Q.shape[-2:]
-            # With -1 on the diagonal, "householder" also gives the identity: each reflection along
-            # a zero vector flips one axis, and the sign flips it back.
+            # Each map makes the identity of this matrix. With "householder", each reflection
+            # flips the sign of one axis, and -1 on the diagonal flips it again.
             return nothing - eye(rows, columns, dtype=Q.dtype, device=Q.device)
 
     def _reflections_of(self, tall: Any) -> Any:
@@ -232,14 +232,15 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Parametrize a weight to have orthonormal columns (rows if it is wider than high).
+    """Parametrize a weight to have orthonormal columns (rows if the weight is wider than high).
 
     `orthogonal_map` is "matrix_exp" (the default for square weights), "householder" (the default
     for other weights) or "cayley".
 
-    Raises  ValueError if module has no such weight, or if it has fewer than two axes
-    Note    use_trivialization stores the current weight as a base that the map rotates; without it,
-            only "householder" starts from the current weight and supports assignment
+    Raises  ValueError if module has no such weight, or if the weight has fewer than two axes
+    Note    if use_trivialization is set, the current weight is stored as a base, which the map
+            rotates. Otherwise, only "householder" starts from the current weight and supports
+            assignment
     Source  Lezcano-Casado 2019, "Trivializations for Gradient-Based Optimization on Manifolds"
     """
     weight: Any = getattr(module, name, None)

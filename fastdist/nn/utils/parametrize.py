@@ -27,7 +27,7 @@ __all__ = [
 
 
 class _Kept(threading.local):
-    """The parametrized tensors that a thread has computed inside cached(), by module and name."""
+    """The tensors that a thread has computed inside cached(), by module id and tensor name."""
 
     depth = 0
     found: dict[tuple[int, str], Any]
@@ -60,7 +60,8 @@ def _register(module: Module, name: str, tensor: Tensor) -> None:
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, applied in order to `original`.
 
-    If the innermost right_inverse returns several tensors, they are `original0`, `original1` ...
+    If the right_inverse of the first parametrization returns several tensors, these originals are
+    `original0`, `original1` ...
     """
 
     def __init__(self, modules: Sequence[Module], original: Any, unsafe: bool = False) -> None:
@@ -75,7 +76,7 @@ class ParametrizationList(ModuleList):
                     try:
                         new = module.right_inverse(new)
                     except NotImplementedError:
-                        pass  # as in PyTorch, the value is then used unchanged
+                        pass  # as in PyTorch, this parametrization then leaves the value unchanged
         if not isinstance(new, Tensor | Sequence):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
@@ -109,7 +110,7 @@ class ParametrizationList(ModuleList):
             _require_like(self(), shape, dtype)
 
     def right_inverse(self, value: Any) -> None:
-        """Set the originals so that the tensor becomes value.
+        """Set the originals so that the parametrized tensor becomes value.
 
         Raises  RuntimeError if a parametrization has no right_inverse
         """
@@ -190,7 +191,7 @@ def register_parametrization(
 
     If the tensor already has a parametrization, this one is applied after it.
 
-    Raises  ValueError for an unknown name, or for a result of another shape or dtype
+    Raises  ValueError for an unknown name or, unless unsafe, for a result of another shape or dtype
     Note    the module's class is replaced by a new subclass in which the tensor is a property
     """
     parametrization.train(module.training)
@@ -220,7 +221,10 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Return whether module, or the tensor tensor_name of it, has a parametrization."""
+    """Return whether module has a parametrized tensor.
+
+    If tensor_name is given, return whether that tensor is parametrized.
+    """
     found = getattr(module, "parametrizations", None)
     if not isinstance(found, ModuleDict):
         return False
@@ -230,11 +234,13 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Make a tensor an ordinary one again, with its current value or, if leave_parametrized is
-    False, with the value of `original`.
+    """Make a parametrized tensor an ordinary parameter or buffer again.
 
-    Raises  ValueError if it has no parametrization, or if leave_parametrized is False and it has
-            several originals
+    The tensor keeps its current value if leave_parametrized is True; otherwise, it gets the value
+    of `original`.
+
+    Raises  ValueError if the tensor has no parametrization, or if leave_parametrized is False and
+            the tensor has several originals
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")

@@ -42,10 +42,11 @@ __all__ = [
 
 
 class BasePruningMethod(ABC):
-    """Base of pruning methods, which select entries of a tensor; also a hook of the pruned module.
+    """Base of pruning methods, which select entries of a tensor; an instance is a module's hook.
 
-    Note    PRUNING_TYPE limits what a further method on the same tensor may prune: "unstructured"
-            (any remaining entry), "structured" (remaining slices along `dim`) or "global" (any)
+    Note    on a tensor that is already pruned, PRUNING_TYPE limits the entries that this method may
+            prune: "unstructured" (all entries with mask 1), "structured" (all slices along `dim`
+            whose mask is not 0) or "global" (all entries)
     """
 
     PRUNING_TYPE = "unstructured"
@@ -109,7 +110,7 @@ class BasePruningMethod(ABC):
         default_mask: Tensor | None = None,
         importance_scores: Tensor | None = None,
     ) -> Tensor:
-        """Return t times its mask, without changing a module."""
+        """Return t times the mask that this method computes; no module changes."""
         scores = _scores(t, importance_scores, "tensor t")
         mask = ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=mask)
@@ -127,7 +128,7 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several pruning methods on one tensor; a new one chooses among the remaining entries."""
+    """Several pruning methods on one tensor, each of which adds zeros to the mask."""
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -139,8 +140,8 @@ class PruningContainer(BasePruningMethod):
     def add_pruning_method(self, method: BasePruningMethod) -> None:
         """Add a method, which is applied last.
 
-        Raises  TypeError for a value that is not a method, ValueError for a method of another
-                tensor
+        Raises  TypeError for a value that is not a BasePruningMethod; ValueError for a method that
+                prunes another tensor
         """
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -171,7 +172,7 @@ class PruningContainer(BasePruningMethod):
 
 
 def _left(method: Any, t: Any, mask: Any) -> Any:
-    """Return an index of the entries that a method may prune, given the current mask."""
+    """Return the index that selects the entries which a method may prune, given the mask."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
     if method.PRUNING_TYPE == "global":
@@ -191,7 +192,7 @@ def _left(method: Any, t: Any, mask: Any) -> Any:
 
 
 def _taken(module: Module, name: str) -> BasePruningMethod | None:
-    """Remove the pruning method of a tensor from module's hooks and return it, or None."""
+    """Remove the pruning method of a tensor from module's hooks; return the method, or None."""
     for number, entry in list(module._forward_pre_hooks.items()):
         if isinstance(entry.call, BasePruningMethod) and entry.call._tensor_name == name:
             del module._forward_pre_hooks[number]
@@ -281,9 +282,9 @@ class _Structured(_Amount):
     dim: int
 
     def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
-        """Return default_mask with zeros in the slices along dim of least importance.
+        """Return default_mask with zeros in the least important slices along dim.
 
-        Raises  ValueError for fewer than two axes, IndexError for a dim out of range
+        Raises  ValueError if t has fewer than two axes, IndexError if dim is out of range
         """
         if t.dim() <= 1:
             raise ValueError(
@@ -363,7 +364,7 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune a number (int) or a fraction (float) of a parameter's entries, the smallest first."""
+    """Prune the entries of smallest absolute value: a number (int) or a fraction (float)."""
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
@@ -382,7 +383,7 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Prune a number (int) or a fraction (float) of a parameter's slices with least n-norm."""
+    """Prune the slices along dim of smallest n-norm: a number (int) or a fraction (float)."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -399,9 +400,9 @@ def global_unstructured(
     importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Prune several parameters together, by comparing the entries of all of them.
+    """Prune several parameters together, as if they were one tensor.
 
-    Raises  TypeError for a method that is not unstructured
+    Raises  TypeError for a method whose PRUNING_TYPE is not "unstructured"
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")

@@ -37,7 +37,7 @@ __all__ = [
     "unpad_sequence",
 ]
 
-# The limit for an iterable without a length: beyond it, the iterable is taken to be infinite.
+# An iterable without a length is taken to be infinite if it yields more sequences than this.
 _MOST_SEQUENCES: Final = 1 << 20
 
 
@@ -49,12 +49,11 @@ class _Packed(NamedTuple):
 
 
 class PackedSequence(_Packed):
-    """Sequences packed by step: the rows of all sequences at step 0, then those at step 1, and so
-    on.
+    """Sequences packed by step: data has the rows of step 0, then the rows of step 1, and so on.
 
-    `batch_sizes` (on the CPU) is the number of sequences that still have a row at each step.
-    Sequences are sorted, longest first. `sorted_indices` are their original positions, or None if
-    they were sorted already.
+    `batch_sizes` (on the CPU) holds, for each step, the number of sequences that have a row.
+    Sequences are sorted, longest first. `sorted_indices` holds the original positions of the
+    sequences, or is None if the sequences were sorted already.
     """
 
     __slots__ = ()
@@ -66,7 +65,7 @@ class PackedSequence(_Packed):
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
-        """Create a PackedSequence from data and batch_sizes, or from a pair of both."""
+        """Create a PackedSequence from data and batch_sizes, or from the pair of them as data."""
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes is None:
@@ -269,8 +268,8 @@ def pad_sequence(
 ) -> Tensor:
     """Return sequences stacked into one tensor and padded to the longest.
 
-    Raises  RuntimeError for a value that is not an iterable of tensors, for shapes that do not fit,
-            and for another padding_side
+    Raises  RuntimeError if sequences is not an iterable of tensors, if shapes do not fit, or if
+            padding_side is neither "right" nor "left"
 
     Args:
         sequences: Tensors whose shapes differ only in the first axis.

@@ -21,8 +21,8 @@ M = TypeVar("M", bound=Module)
 class SpectralNorm:
     """The hook that computes weight from weight_orig before each call.
 
-    In training it also improves weight_u and weight_v, the estimates of weight_orig's first
-    singular vectors.
+    In training mode, the hook also improves weight_u and weight_v, which estimate the singular
+    vectors of weight_orig for the largest singular value.
     """
 
     # From version 1 on, weight_v is part of the state_dict and weight is not.
@@ -59,7 +59,7 @@ class SpectralNorm:
                 for _ in range(self.n_power_iterations):
                     v.copy_(functional.normalize(matrix.T.mv(u), dim=0, eps=self.eps))
                     u.copy_(functional.normalize(matrix.mv(v), dim=0, eps=self.eps))
-            # Copies, because a later call must not change values that this call's gradient needs.
+            # Copied, because the backward pass needs these values, and later calls change u and v.
             u, v = u.clone(), v.clone()
         found: Tensor = weight / u.dot(matrix.mv(v))
         return found
@@ -70,8 +70,8 @@ class SpectralNorm:
     ) -> SpectralNorm:
         """Replace a parameter by its normalised value before each call; return the hook.
 
-        Raises  RuntimeError if the parameter has this hook already, ValueError if it is None or
-                has no shape yet
+        Raises  RuntimeError if the parameter has such a hook already; ValueError if the parameter
+                is None or not yet initialized
         """
         if any(isinstance(h, SpectralNorm) and h.name == name for h in hooks_of(module)):
             raise RuntimeError(
@@ -88,7 +88,7 @@ class SpectralNorm:
             )
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
-        # An ordinary attribute, because the name no longer belongs to a parameter.
+        # This sets an ordinary attribute, because the name no longer belongs to a parameter.
         setattr(module, name, weight.detach())
         sizes = hook.reshape_weight_to_matrix(weight.detach()).shape
         for word, n in zip(("_u", "_v"), sizes, strict=True):
@@ -124,7 +124,7 @@ class SpectralNorm:
 
 
 class _Mark:
-    """The hook that writes the version of the spectral norm into a state dict."""
+    """The hook that writes the version of SpectralNorm into the metadata of a state dict."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -141,7 +141,7 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> M:
-    """Divide a weight by its largest singular value, which is estimated before each call.
+    """Before each call, divide a weight by an estimate of its largest singular value.
 
     Source  Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks"
     """
@@ -154,7 +154,7 @@ def spectral_norm(
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
     """Remove spectral_norm: the weight becomes an ordinary parameter again.
 
-    Raises  ValueError if module has no spectral norm of that name
+    Raises  ValueError if module has no spectral norm on a weight of that name
     """
     hook = take_hook(module, SpectralNorm, name)
     if hook is None:

@@ -32,8 +32,8 @@ def functional_call(
 
     Thread  only one thread at a time, because the module holds these tensors during the call
     Raises  RuntimeError if strict is set and a name is unknown or missing; ValueError if a name is
-            in two of several mappings
-    Note    writes to a buffer during the call go to the tensor given for it
+            in more than one mapping
+    Note    a write to a buffer during the call changes the tensor that was given for the buffer
 
     Args:
         module: The module.
@@ -89,7 +89,7 @@ def _reparametrize_module(
         parameters_and_buffers: The tensors by dotted name.
         tie_weights: Whether a tensor that the module has under several names is replaced under all.
         strict: Whether unknown and missing names raise RuntimeError.
-        stack_weights: Ignored: each tensor is restored by its own name.
+        stack_weights: Ignored, because each tensor is restored under its own name.
     """
     given = dict(parameters_and_buffers)
     places = {
@@ -113,7 +113,7 @@ def _reparametrize_module(
                 lines.append(f"{kind} key(s): {', '.join(map(repr, names))}.")
         raise RuntimeError("\n\t".join(lines))
     try:
-        # Written into the dicts directly, because the replacements are rarely Parameters.
+        # Not set by setattr, which accepts only Parameters in place of Parameters.
         for name, one in given.items():
             held, key = places[name]
             held[key] = one

@@ -22,7 +22,7 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """Return weight_v scaled to the norms weight_g."""
+        """Return weight_v, scaled so that its norms are weight_g."""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         found: Tensor = v * (g / norm_except_dim(v, dim=self.dim))
         return found
@@ -31,8 +31,8 @@ class WeightNorm:
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
         """Replace a parameter by its norm and its direction; return the hook.
 
-        Raises  RuntimeError if the parameter has this hook already, ValueError before a lazy
-                module's first call
+        Raises  RuntimeError if the parameter has such a hook already; ValueError if the parameter
+                is not yet initialized
         """
         warn_caller(
             "`torch.nn.utils.weight_norm` is deprecated in favor of "
@@ -95,7 +95,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 def remove_weight_norm(module: M, name: str = "weight") -> M:
     """Remove weight_norm: the weight becomes an ordinary parameter again.
 
-    Raises  ValueError if module has no weight norm of that name
+    Raises  ValueError if module has no weight norm on a weight of that name
     """
     hook = take_hook(module, WeightNorm, name)
     if hook is None:

@@ -44,7 +44,7 @@ def finish(
     `is_constant` means that every run creates the same values, so that a captured graph may keep
     them.
 
-    Raises  RuntimeError for a layout other than strided, or for pinned memory without a GPU
+    Raises  TypeError for a layout other than strided; RuntimeError for pinned memory without a GPU
     """
     if device is None and chosen.count:
         device = get_default_device()
@@ -65,7 +65,7 @@ def finish(
 
 
 def elsewhere(device: Any) -> Device | None:
-    """Return the device on which a tensor made with this argument is placed; None for the CPU."""
+    """Return the device of a new tensor, given the argument `device`; None stands for the CPU."""
     if device is None and chosen.count:
         device = get_default_device()
     where = CPU if device is None else Device.parse(device)
@@ -83,12 +83,13 @@ def new_filled(
     pin_memory: bool = False,
     order: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return a Tensor on a device. On the CPU it holds values(). On other devices
-    write(backend, raw array) fills it; if write is None, values() is copied there.
+    """Return a Tensor on a device, which holds values() on the CPU.
 
-    `order` lists the axes from the slowest to the fastest in memory; None means C order.
+    On another device, write(backend, raw array) fills the Tensor. If write is None, values() is
+    copied to the device. `order` lists the axes from the slowest to the fastest in memory; None
+    means C order.
 
-    Raises  RuntimeError for a layout other than strided, or for pinned memory without a GPU
+    Raises  TypeError for a layout other than strided; RuntimeError for pinned memory without a GPU
     """
     where = elsewhere(device)
     if where is not None and where.type == "meta":
@@ -117,13 +118,13 @@ def filled(
     pin_memory: bool,
     order: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return a Tensor filled with a number, or uninitialized for None. See new_filled."""
+    """Return a Tensor filled with number; uninitialized if number is None. See new_filled."""
 
     def values() -> np.ndarray[Any, Any]:
         if number is None:
             return _empty(shape, dtype.numpy)
         if number.__class__ is int and number == 0:
-            return np.zeros(shape, dtype.numpy)  # the system maps these pages on first use
+            return np.zeros(shape, dtype.numpy)  # its pages are mapped when they are first used
         return laid_in(_empty(shape, dtype.numpy), number)
 
     def write(backend: Backend, raw: Any) -> None:
@@ -138,7 +139,7 @@ def write_nothing(backend: Backend, raw: Any) -> None:
 
 
 def number_like(input: Tensor, value: Tensor | complex, make: Callable[..., Any] = held) -> Tensor:
-    """Return a number as a 0-d tensor of input's dtype on its device, as operand for a kernel."""
+    """Return a number as a 0-d tensor with input's dtype and device, to pass it to a kernel."""
     dtype, where = input._layout.dtype, input._layout.device
     number = make(value, dtype)
     if where is CPU:
@@ -157,10 +158,11 @@ def _itself() -> Body:
 
 
 def fills_out(call: F) -> F:
-    """Return a function that creates a tensor, extended by the parameter `out`: the result is then
-    written into `out`, in the dtype of `out`.
+    """Return `call`, a function that creates a tensor, extended by the parameter `out`.
 
-    Raises  RuntimeError if both are given and dtype is not the dtype of `out`
+    If `out` is given, the result is written into `out`, in the dtype of `out`.
+
+    Raises  RuntimeError if dtype and `out` are given and dtype is not the dtype of `out`
     """
 
     @functools.wraps(call)
@@ -185,8 +187,9 @@ def fills_out(call: F) -> F:
 
 
 def require_ordinary(layout: MemoryLayout | None, pin_memory: bool, device: Device) -> None:
-    """Raise RuntimeError unless the layout is strided. Pinned memory is allowed only for the CPU,
-    and needs a GPU.
+    """Raise TypeError unless the layout is strided, and RuntimeError if memory cannot be pinned.
+
+    Only memory of the CPU can be pinned, and only on a machine with a GPU.
     """
     if layout is not None and layout is not strided:
         raise TypeError(f"argument 'layout' must be fastdist.strided, not {short_repr(layout)}")
@@ -210,8 +213,9 @@ def in_pinned_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
-    """Write values into room with C's casts, or PyTorch's rounding for float8 types;
-    return room.
+    """Write values into the array `room` and return it.
+
+    Values are cast as in C, but rounded as in PyTorch for float8 types.
     """
     if room.dtype in FLOAT8:
         copy_into(room, np.asarray(values))
@@ -236,7 +240,7 @@ def like(
 ) -> tuple[DType, Any]:
     """Return dtype and device; None is replaced by the dtype or device of input.
 
-    Raises  NotImplementedError for a sparse input, if `name`, the function's name, is given
+    Raises  NotImplementedError if input is sparse and `name`, the name of a function, is given
     """
     if name is not None and input._layout.is_sparse:
         raise refusal(name, input)
@@ -252,7 +256,7 @@ def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequ
 
 
 def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return a copy whose axes have this order in memory, slowest first."""
+    """Return a copy of array whose axes have the given order in memory, slowest first."""
     room = Result(array.shape, array.dtype, array.shape, order).made_by(_empty)
     return laid_in(room, array)
 

@@ -42,7 +42,8 @@ def tensor(
     Args:
         data: The values; tensors and arrays are copied.
         dtype: The dtype of the result; None means the dtype of the values, as above.
-        device: The device of the result; None means a tensor's device, or else the default device.
+        device: The device of the result; if None, the device of data if data is a tensor, otherwise
+            the default device.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
@@ -110,10 +111,11 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
         dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
-        device: The device of the result; None means a tensor's device, or else the default device.
+        device: The device of the result; if None, the device of data if data is a tensor, otherwise
+            the default device.
 
     Returns:
-        A tensor, which is data itself if that is a tensor of the right dtype and device.
+        data itself if data is a tensor of the right dtype and device; otherwise a new tensor.
 
     Raises:
         ValueError: Lists have unequal lengths.
@@ -144,7 +146,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         array: The array, of a dtype that tensors have.
 
     Returns:
-        A tensor. Writes into it change the array, too.
+        A tensor. Writes into the tensor change the array, too.
 
     Example:
         >>> import numpy as np
@@ -180,9 +182,10 @@ def full(
     """Return a tensor of this size, filled with fill_value.
 
     Args:
-        size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
+        size: The lengths of the axes, as a tuple.
         fill_value: The number.
-        dtype: The dtype of the result; if None, int64, bool or the default dtype, by the number.
+        dtype: The dtype of the result; if None, int64 for an integer, bool for a bool, and
+            otherwise the default dtype.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.

@@ -1,4 +1,4 @@
-"""Tensors over existing memory, or with given strides: arrays, buffers, files, `empty_strided`."""
+"""Tensors over existing memory (arrays, buffers, files), and tensors with given strides."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def asarray(
     copies, copy=False never copies.
 
     Dtype   the bytes of a buffer are interpreted in the default dtype unless dtype is given
-    Raises  ValueError if copy=False is impossible; RuntimeError for a NumPy scalar
+    Raises  ValueError if copy=False is impossible; RuntimeError for a NumPy scalar and copy=False
     """
     if isinstance(obj, TypedStorage | UntypedStorage):
         obj, dtype = _elements_of(obj, dtype)
@@ -72,8 +72,9 @@ def asarray(
 
 
 def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
-    """Return the array over a storage's memory, and its dtype. The bytes of an UntypedStorage are
-    interpreted in the given dtype.
+    """Return an array over a storage's memory, and the dtype for the result.
+
+    The bytes of an UntypedStorage are interpreted in the given dtype, or else the default dtype.
     """
     raw = storage.untyped().numpy()
     wanted = storage.dtype if isinstance(storage, TypedStorage) else dtype_or_default(dtype)
@@ -109,8 +110,8 @@ def frombuffer(
     """Return a vector over the memory of an object with Python's buffer protocol: count elements
     (all, by default), starting at byte `offset`.
 
-    Raises  ValueError for an object without a buffer, for an empty or too short buffer, and for a
-            length that is not a multiple of the element size
+    Raises  ValueError if the object has no buffer, if the buffer is empty or too short, or if its
+            length is not a multiple of the element size
     """
     try:
         found = memoryview(buffer)
@@ -167,10 +168,11 @@ def from_file(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a vector of size elements stored in a file. With shared=True, writes go to the file,
-    and a file that is too short is extended. Otherwise writes change only the tensor.
+    """Return a vector of `size` elements that are stored in a file. With shared=True, writes to the
+    vector also change the file, and a file that is too short is extended. Otherwise, writes change
+    only the vector.
 
-    Raises  RuntimeError for a file that cannot be opened, or is too short and not shared
+    Raises  RuntimeError if the file cannot be opened, or if it is too short and not shared
     """
     wanted = dtype_or_default(dtype)
     array = map_file(filename, size * wanted.itemsize, shared=bool(shared)).view(wanted.numpy)
@@ -188,8 +190,8 @@ def empty_strided(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return an uninitialized tensor with these strides. Elements along an axis of stride 0 share
-    memory.
+    """Return an uninitialized tensor with the given strides. All elements along an axis of stride 0
+    have the same memory.
 
     Raises  RuntimeError for negative strides, or if there are not as many strides as sizes
     """
@@ -223,8 +225,9 @@ def empty_permuted(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return an uninitialized tensor without gaps, whose axes are ordered in memory by
-    physical_layout, slowest first.
+    """Return an uninitialized tensor without gaps in memory.
+
+    physical_layout lists the axes in the order that they have in memory, slowest first.
 
     Raises  RuntimeError if physical_layout is not a permutation of the axes
     """
@@ -257,7 +260,7 @@ def scalar_tensor(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a 0-d tensor with this number, in the default dtype unless dtype is given."""
+    """Return a 0-d tensor with the number s, in the default dtype unless dtype is given."""
     wanted = dtype_or_default(dtype)
     value = s.item() if isinstance(s, Tensor) else s
     if np.ndim(value):

@@ -59,8 +59,8 @@ def draw_numbers(
 ) -> Tensor:
     """Return random numbers on a device, in the default dtype if dtype is None. If `like` is given,
     the memory of the result has the axis order of the tensor in `like`. Normal numbers of half
-    types are drawn in float32 and rounded. Complex numbers get two random parts; complex normal
-    numbers are scaled to a standard deviation of 1.
+    types are drawn in float32 and rounded. A complex number gets two random parts; the parts of a
+    complex normal number are scaled so that the number has a standard deviation of 1.
     """
     dtype = dtype_or_default(dtype)
     if not dtype.may_have_gradient:
@@ -70,8 +70,8 @@ def draw_numbers(
 
         raise no_float8_kernel(kind, dtype)
     name = "uniform" if kind == "rand" else "normal"
-    # Uniform numbers are drawn in the half type: float32 numbers just below 1 would be rounded to
-    # 1.
+    # Uniform numbers of a half type are drawn in that type, because float32 numbers just below 1
+    # would be rounded to 1.
     real = real_of(dtype)
     wide = (real if real is float64 or kind == "rand" else float32).numpy
     drawn = (*shape, 2) if dtype.is_complex else shape
@@ -101,7 +101,7 @@ def _of_two_parts() -> Body:
 
 
 def part_of_graph(backend: Backend, raw: Any, generator: Generator) -> CapturedDraws | None:
-    """Return the generator's state for the graph that is being captured; None if there is no graph.
+    """Return the generator's state for a graph that is being captured; None if no graph is.
 
     Raises  RuntimeError for a user's generator that is not registered with the graph
     """
@@ -116,8 +116,8 @@ def part_of_graph(backend: Backend, raw: Any, generator: Generator) -> CapturedD
 
 
 def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
-    """Return numbers in (0, 1) as float64, with the shape and device of a layout. For float32 and
-    smaller dtypes they use as much of the stream as rand does.
+    """Return numbers in (0, 1) as float64, with the shape and device of a layout. For a dtype of
+    float32 or smaller, the draw uses as much of the generator's stream as rand does.
     """
     source = generator_or_default(generator, layout.device)
     wide, shape = layout.dtype is float64, layout.shape
@@ -295,7 +295,7 @@ def draw_integers(
 ) -> Tensor:
     """Return integers from [low, high) in dtype on a device; for `like` see draw_numbers.
 
-    Raises  RuntimeError if dtype cannot hold all of [low, high): numbers would wrap or be infinite
+    Raises  RuntimeError if low or high - 1 is outside the range of dtype
     """
     if dtype is bool_:
         least, most = 0, 1
@@ -326,7 +326,7 @@ def draw_integers(
     asked = requires_grad and is_exact
     drawn: Any = new_filled(values, write, shape, dtype, device, asked, layout, pin_memory, order)
     if not is_exact:
-        # Rounded to dtype, the largest numbers may become high, and the smallest less than low.
+        # Rounding to dtype may change the largest numbers to high, and the smallest to below low.
         drawn.clamp_(*ends_inside(dtype, low, high))
         drawn.requires_grad_(requires_grad)
     return drawn  # type: ignore[no-any-return]
@@ -346,7 +346,7 @@ def randperm(
 ) -> Tensor:
     """Return the integers from 0 to n - 1 in random order.
 
-    Raises  RuntimeError if n is negative, or does not fit dtype
+    Raises  RuntimeError if n is negative, or if dtype cannot hold each integer below n
 
     Args:
         n: The number of integers.
@@ -373,7 +373,7 @@ def randperm(
         )
     source = generator_or_default(generator, device)
     if elsewhere(device) is not None:
-        # Like philox.permutation, this sorts by random 64-bit words. Here they are signed.
+        # Like philox.permutation, this sorts by random 64-bit words, but here the words are signed.
         ends = -(1 << 63), 1 << 63
         words: Any = draw_integers(source, *ends, (n,), int64, device, False, layout, pin_memory)
         order = words.argsort().to(wanted)
@@ -482,8 +482,8 @@ def normal(
     dtype: DType | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Return normal numbers. `mean` and `std` are numbers if `size` is given, otherwise at least
-    one is a tensor, and they broadcast.
+    """Return normal numbers. If `size` is given, `mean` and `std` are numbers. Otherwise, at least
+    one is a tensor, and the two are broadcast.
     """
     require_std(std)
     if size is not None:
@@ -497,7 +497,7 @@ def normal(
 
 def require_std(std: Tensor | float) -> None:
     """Raise RuntimeError for a standard deviation that is negative or NaN. Tensors on other devices
-    than the CPU are not checked, because that would wait for the device.
+    than the CPU are not checked, because a check would wait for the device.
     """
     if isinstance(std, Tensor):
         if std._layout.device is CPU and not np.all(std.detach().to_numpy() >= 0):
@@ -533,14 +533,14 @@ def bernoulli(
     chance: Any = input.detach() if p is None else p
     if isinstance(chance, Tensor):
         require_floating_inputs("bernoulli_tensor_cpu_p_", chance)
-    # Tensors on other devices are not checked, because that would wait for the device.
+    # Tensors on other devices are not checked, because a check would wait for the device.
     is_seen = not isinstance(chance, Tensor) or chance._layout.device is CPU
     given = chance.to_numpy() if isinstance(chance, Tensor) and is_seen else chance
     if is_seen and not np.all((given >= 0) & (given <= 1)):
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={short_repr(chance)}")
     where = input._layout.device
     dtype = input._layout.dtype if input._layout.dtype.is_floating_point else get_default_dtype()
-    # Half types draw in float32: their own uniform numbers are too coarse for small probabilities.
+    # For half types, float32 numbers are drawn: half numbers are too coarse for small chances.
     wide = dtype.computes_in
     drawn: Any = rand(input._layout.shape, generator=generator, dtype=wide, device=where)
     kept = (input if out is None else out)._layout.dtype

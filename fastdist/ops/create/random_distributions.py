@@ -55,9 +55,9 @@ def uniform_(
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with normal numbers of this mean and this standard deviation."""
+    """Fill this tensor with normal numbers of mean `mean` and standard deviation `std`."""
     require_std(std)
-    # For complex numbers std is the standard deviation of the number, not of each part.
+    # For complex numbers, std is the standard deviation of the whole number, not of each part.
     each = std * math.sqrt(0.5) if self._layout.dtype.is_complex else std
     return _fill(self, "randn", generator, each, mean, "normal")
 
@@ -71,8 +71,10 @@ def _fill(
     known_as: str,
     ends: tuple[float, float] | None = None,
 ) -> Tensor:
-    """Fill target with numbers of a kind, scaled and shifted; a complex number gets two of them. If
-    `ends` is given, numbers drawn from [0, 1) are clamped to that range after rounding.
+    """Fill target with random numbers of `kind` ("rand" or "randn"), times scale, plus start.
+
+    A complex number gets two random parts. If `ends` is given, numbers are clamped to that range
+    after rounding.
     """
     layout = target._layout
     dtype, shape = real_of(layout.dtype), layout.shape
@@ -111,7 +113,7 @@ def random_(
 def bernoulli_(
     self: Tensor, p: Tensor | Number | None = 0.5, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with 1 with probability p, else 0."""
+    """Set each element of this tensor to 1 with probability p, else to 0."""
     return copy_result(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
 
 
@@ -123,7 +125,7 @@ _CONTINUOUS = (
 
 @composite(homes="method")
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill this tensor with exponential numbers of rate lambd, without 0 and infinity."""
+    """Fill this tensor with exponential numbers of rate lambd; none is 0 or infinite."""
     _require_floating(self, _CONTINUOUS.format("Exponential"))
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
@@ -135,8 +137,8 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
 
 @composite(homes="method")
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill this tensor with the number of trials (1, 2, ...) until the first success, which has
-    probability p.
+    """Fill this tensor with numbers of trials (1, 2, ...) until the first success, if each trial
+    succeeds with probability p.
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
@@ -166,13 +168,13 @@ def cauchy_(
 def log_normal_(
     self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with numbers whose logarithms are normal, with this mean and std."""
+    """Fill this tensor with exp(x), where x are normal numbers with the given mean and std."""
     _require_floating(self, "\"log_normal_cpu\" not implemented for '{}'")
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     layout = self._layout
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
-    # No normal number that is drawn is 9 standard deviations from the mean.
+    # randn draws no number that is 9 or more standard deviations from the mean.
     ends = [math.exp(min(max(mean + far * std, -1e3), 700.0)) for far in (-9.0, 9.0)]
     return copy_result(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
 
@@ -184,8 +186,9 @@ def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:
 
 
 def _kept_positive(drawn: Tensor, like: Tensor, least: float, most: float) -> Any:
-    """Return positive numbers in the range of the dtype of `like`: no number is rounded to 0 or
-    infinity. Before rounding they are between least and most.
+    """Return drawn, clamped so that no number is rounded to 0 or infinity in the dtype of `like`.
+
+    The numbers in drawn are between least and most.
     """
     limits, largest = float_limits(like._layout.dtype), largest_of(like._layout.dtype)
     smallest = float(limits.smallest_subnormal)
@@ -224,7 +227,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return Poisson numbers with the rates in input, in input's dtype.
 
     Raises  RuntimeError for a rate that is negative or NaN. Rates on other devices than the CPU are
-            not checked, and give NaN
+            not checked; there, such a rate gives NaN
     """
     _require_floating(input, "\"poisson_cpu\" not implemented for '{}'")
     if input._layout.device is CPU and not bool((input.detach() >= 0).all()):
@@ -234,7 +237,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 @composite(homes="function")
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return the number of successes of count trials with probability prob, in count's dtype."""
+    """Return numbers of successes in `count` trials with probability `prob`, in count's dtype."""
     if not count._layout.dtype.is_floating_point:
         raise ValueError(
             "binomial only supports floating-point dtypes for count, got: "
@@ -251,7 +254,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 
 @composite(homes="function")
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return gamma numbers of the concentrations in input and scale 1. No result is below the
+    """Return gamma numbers with the concentrations in input and scale 1. No result is below the
     smallest normal number of input's dtype.
     """
     drawn: Any = _draw_of("gamma", "gamma_cpu", input, generator)
@@ -260,8 +263,8 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
 
 
 def log_standard_gamma(input: Tensor, generator: Generator | None = None) -> Any:
-    """Return the logarithms, in float64, of the numbers that _standard_gamma draws. They are finite
-    even for concentrations so small that the numbers themselves underflow.
+    """Return the logarithms, in float64, of the numbers that _standard_gamma draws. The logarithms
+    are finite even for concentrations so small that the gamma numbers underflow.
     """
     _require_floating(input, "\"gamma_cpu\" not implemented for '{}'")
     wide = input.to(float64)
@@ -270,10 +273,10 @@ def log_standard_gamma(input: Tensor, generator: Generator | None = None) -> Any
 
 @composite(homes="function")
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return numbers that sum to 1 along the last axis: gamma numbers of the concentrations in
+    """Return numbers that sum to 1 along the last axis: gamma numbers with the concentrations in
     input, divided by their sum. No result is below the smallest normal number of input's dtype.
     """
-    # Computed from logarithms: for small concentrations all numbers of a row may underflow.
+    # From logarithms, because at small concentrations all gamma numbers of a row may underflow.
     shares: Any = late_ops.softmax(log_standard_gamma(input, generator), -1)
     shares = shares.to(input._layout.dtype)
     return shares.clamp(min=float(float_limits(input._layout.dtype).tiny))  # type: ignore[no-any-return]

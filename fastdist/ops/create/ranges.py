@@ -40,13 +40,13 @@ def arange(
 ) -> Tensor:
     """Return start, start + step, ... up to but excluding end; arange(n) starts at 0.
 
-    Dtype   int64 if all are integers, else the default dtype
-    Raises  RuntimeError for a step of 0, or a step away from end
+    Dtype   int64 if start, end and step are integers, else the default dtype
+    Raises  RuntimeError for a step that is 0 or leads away from end
 
     Args:
         start: The first number; 0 if None.
         end: The end of the range, which is excluded; start is the end if None.
-        step: The difference between two numbers; it may be negative.
+        step: The difference between successive numbers; it may be negative.
         dtype: The dtype of the result; int64 or the default dtype, as above, if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
@@ -89,7 +89,7 @@ def arange(
 
 
 def _require_ends(start: float, end: float, step: float) -> None:
-    """Raise RuntimeError for a step of 0 or away from end, and for infinite ends."""
+    """Raise RuntimeError for infinite ends, and for a step that is 0 or leads away from end."""
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
@@ -105,13 +105,13 @@ def _steps(
 ) -> tuple[float, float, int]:
     """Return start and step in the wanted dtype, and the number of elements."""
     if wanted is int64:
-        # As in PyTorch, int64 ranges first convert all three numbers to int64. For smaller integer
-        # dtypes the elements are counted first, and then start and step are converted.
+        # As in PyTorch, a range in int64 first converts start, end and step to int64. For smaller
+        # integer dtypes, the elements are counted first, and then start and step are converted.
         start, end, step = int(start), int(end), int(step)
         whole = True
         if step == 0:
             raise ValueError("step must be nonzero: int64 makes 0 of it")
-    # Integers are counted by integer division, because a float quotient is inexact beyond 2**53.
+    # Integer ranges are counted by integer division: a float quotient is inexact beyond 2**53.
     count = int(-((start - end) // step)) if whole else math.ceil((end - start) / step)
     if not wanted.is_floating_point:
         # An integer dtype has integer steps, as in PyTorch: 0.5 is truncated to 0.
@@ -131,10 +131,10 @@ def range_(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return start, start + step, ... including end, in the default dtype. Deprecated in favor of
-    arange.
+    """Return start, start + step, ... up to and including end, in the default dtype. Deprecated in
+    favor of arange.
 
-    Raises  RuntimeError for a step of 0, or a step away from end
+    Raises  RuntimeError for a step that is 0 or leads away from end
     """
     warn_caller(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
@@ -204,16 +204,16 @@ def linspace(
     def write(backend: Backend, raw: Any) -> None:
         backend.kernel("create.ranges.evenly")(raw, first, last)
 
-    # Computed on the CPU: C and NumPy convert numbers beyond int64 differently.
+    # These dtypes are computed on the CPU: C and NumPy convert numbers beyond int64 differently.
     if wanted.is_complex or wanted in (bool_, uint64):
         return finish(values(), device, requires_grad, layout, pin_memory, is_constant=True)
     return new_filled(values, write, (steps,), wanted, device, requires_grad, layout, pin_memory)
 
 
 def dtype_of_ends(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
-    """Return the dtype that a user named, or the default dtype, complex if an end is complex.
+    """Return dtype or, if it is None, the default dtype, as a complex dtype for a complex end.
 
-    Raises  RuntimeError if an end is complex and the named dtype is real
+    Raises  RuntimeError if an end is complex and dtype is real
     """
     wanted = dtype_or_default(dtype)
     if not isinstance(as_number(start), complex) and not isinstance(as_number(end), complex):

@@ -6,8 +6,8 @@ default) means the inverse transform, and "forward" the forward transform. With 
 by the square root of the length.
 
 Dtype   integers are cast to the default dtype; float32 and complex64 keep single precision
-Raises  RuntimeError for half types, which PyTorch does not support on the CPU either, for a
-        length below 1, or an axis named twice; IndexError for an axis that does not exist
+Raises  RuntimeError for half types (PyTorch does not support them on the CPU either), for a length
+        below 1, and for an axis that is named twice; IndexError for an axis that does not exist
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _c2r(*given: Any) -> Tensor:
 
 @composite(homes="fft", out="kind")
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return sum(input[k] * exp(-2 * pi * i * j * k / n)) over k, for j along dim."""
+    """Return, for each j along dim, the sum over k of input[k] * exp(-2 * pi * i * j * k / n)."""
     input = computable(input)
     input, axes = _along(input, n, dim)
     if input._layout.dtype.is_complex:
@@ -75,8 +75,8 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @composite(homes="fft", out="kind")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return the first n // 2 + 1 numbers of fft for real input; they determine the other
-    numbers.
+    """Return the first n // 2 + 1 numbers of fft for real input. These numbers determine the
+    others.
     """
     _require_real("rfft expects a real input tensor, but got", input)
     input, axes = _along(computable(input), n, dim)
@@ -85,15 +85,15 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @composite(homes="fft", out="kind")
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return the inverse of rfft, n real numbers; by default n is even."""
+    """Return the inverse of rfft: n real numbers. By default, n is 2 * (input.shape[dim] - 1)."""
     input, axes, n = _half_along(input, n, dim)
     return _c2r(input, axes, divided_by(norm, False), n)
 
 
 @composite(homes="fft", out="kind")
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return the real transform of n numbers. input holds the first half of them; the other half
-    are its conjugates.
+    """Return the real transform of n numbers. input holds the first n // 2 + 1 numbers; the others
+    are conjugates of these.
     """
     input, axes, n = _half_along(input, n, dim)
     divided = divided_by(norm, True)
@@ -102,7 +102,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @composite(homes="fft", out="kind")
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return the inverse of hfft: the half spectrum of real numbers."""
+    """Return the inverse of hfft for real input: the first n // 2 + 1 complex numbers."""
     _require_real("ihfft expects a real input tensor, but got", input)
     input, axes = _along(computable(input), n, dim)
     return conjugate(_r2c(input, axes, divided_by(norm, False), True))
@@ -115,7 +115,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 def fftn(
     input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
 ) -> Tensor:
-    """Return fft along each axis in dim. By default these are all axes, or the last len(s) axes."""
+    """Return fft along each axis in dim: by default all axes or, with s, the last len(s) axes."""
     return _all_complex(input, s, dim, norm, True)
 
 
@@ -153,7 +153,7 @@ def hfftn(
 def ihfftn(
     input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
 ) -> Tensor:
-    """Return the inverse of hfftn: the half spectrum of real numbers."""
+    """Return the inverse of hfftn for real input: half of the numbers along the last axis."""
     return _half_hermitian(input, s, dim, norm)
 
 
@@ -280,7 +280,7 @@ def _require_points(n: int) -> None:
 
 
 def _along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...]]:
-    """Return input truncated or padded to n elements along dim, and that axis."""
+    """Return input, truncated or padded to n elements along dim, and the axis dim in a tuple."""
     shape = input._layout.shape
     axis = _axis(dim, len(shape))
     length = shape[axis] if n is None else n
@@ -290,7 +290,7 @@ def _along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, .
 
 
 def _half_along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...], int]:
-    """Return input as the half spectrum of n numbers along dim, that axis, and n."""
+    """Return input as the half spectrum of n numbers along dim, the axis dim in a tuple, and n."""
     input = computable(input, is_complex=True)
     shape = input._layout.shape
     axis = _axis(dim, len(shape))
@@ -312,9 +312,9 @@ def _fitted(input: Tensor, axes: Sequence[int], lengths: Sequence[int]) -> Tenso
 
 
 def _told(dim: Any) -> Any:
-    """Return dim for a function along two axes, which does not accept None.
+    """Return dim, the argument of a function along two axes.
 
-    Raises  TypeError for None
+    Raises  TypeError if dim is None, which only functions along all axes accept
     """
     if dim is None:
         raise TypeError("argument 'dim' must be tuple of ints, not NoneType: fftn takes all axes")
@@ -410,8 +410,8 @@ def fftfreq(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return the frequencies of the numbers of fft, for n samples with distance d: 0 and the
-    positive frequencies, then the negative frequencies.
+    """Return the frequencies of the n results of fft, for samples at distance d. 0 and the positive
+    frequencies come first, then the negative frequencies.
     """
     places = np.arange(_length("fftfreq", n, dtype))
     places[(n + 1) // 2 :] -= n
@@ -430,7 +430,7 @@ def rfftfreq(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return the frequencies of the numbers of rfft, for n samples with distance d."""
+    """Return the frequencies of the n // 2 + 1 results of rfft, for n samples at distance d."""
     places = np.arange(_length("rfftfreq", n, dtype) // 2 + 1)
     return finish(_frequencies(places, n * d, dtype), device, requires_grad, layout, pin_memory)
 
@@ -456,7 +456,7 @@ def _frequencies(places: Any, span: float, dtype: DType | None) -> Any:
 
 @composite(homes="fft")
 def fftshift(input: Tensor, dim: Axes = None) -> Tensor:
-    """Return input rotated so that index 0 is in the middle of dim, by default of all axes."""
+    """Return input, rolled so that index 0 moves to the middle along dim, by default all axes."""
     return _shifted(input, dim, lambda n: n // 2)
 
 

@@ -45,10 +45,10 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
-    hop_length samples apart, by default n_fft // 4.
+    """Return the transforms of frames of n_fft samples, times the window. Frames begin hop_length
+    samples apart, by default n_fft // 4.
 
-    center=True centers the first frame on the first sample, with padding before it by pad_mode;
+    center=True pads both ends by pad_mode, so that the first frame is centered on the first sample;
     normalized=True divides by sqrt(n_fft); onesided=True omits the redundant half of each transform
     Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
     Raises  RuntimeError for lengths that do not fit together
@@ -102,7 +102,7 @@ def _told(window: Tensor | None) -> str:
 def _require_signal(
     told: str, input: Tensor, n_fft: int, hop: int, length: int, window: Tensor | None
 ) -> None:
-    """Raise RuntimeError for an input that is not a signal, and for lengths that do not fit it."""
+    """Raise RuntimeError if input is not a signal, or if a length does not fit the signal."""
     if not input._layout.dtype.may_have_gradient:
         raise DTypeError(f"{told}expected a tensor of floating point or complex values")
     shape = input._layout.shape
@@ -134,7 +134,7 @@ def _transformed(
     batch = input._layout.shape[:-1]
     before = (n_fft - length) // 2
     if align_to_window:
-        # The first window, and not the frame that contains it, begins at the first sample.
+        # The first window begins at the first sample; the frame of this window may begin earlier.
         input = constant_pad(input, {len(batch): (before, n_fft - length - before)}, 0.0)
     window = _widened(window, n_fft, length, input)
     stretches: Any = windows(input, -1, n_fft, hop)
@@ -179,12 +179,12 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """Return the signal with these transforms: the input of stft with the same arguments. If no
-    signal has these transforms, return the least-squares approximation.
+    """Return the signal for which stft, with the same arguments, returns input. If there is no such
+    signal, return the least-squares approximation.
 
     `length` truncates the signal, or pads it with zeros
     Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
-    Raises  RuntimeError if no window covers a sample, or only windows that are 0 there
+    Raises  RuntimeError if a sample is under no window, or only under windows that are 0 there
     """
     hop, width = _steps(n_fft, hop_length, win_length)
     if window is None:
@@ -228,7 +228,7 @@ def istft(
 
 
 def _require_covered(told: str, weights: Tensor) -> None:
-    """Raise RuntimeError if the windows over a sample sum to 0.
+    """Raise RuntimeError if the squares of the windows over a sample sum to 0.
 
     Note    waits for the device
     """
@@ -252,7 +252,7 @@ def _require_transforms(
 ) -> bool:
     """Return whether input holds only one half of each transform.
 
-    Raises  RuntimeError for an input that does not hold transforms, and for lengths that do not fit
+    Raises  RuntimeError if input does not hold transforms, or if lengths do not fit together
     """
     shape = input._layout.shape
     if not input._layout.dtype.is_complex:
@@ -313,7 +313,7 @@ def _stretches(
 
 
 def _added_up(stretches: Tensor, length: int, hop: int) -> Any:
-    """Return signals of this length, the sums of frames that begin `hop` samples apart."""
+    """Return signals of `length` samples: the sums of frames that begin `hop` samples apart."""
     batch, count, size = stretches._layout.shape
     columns = stretches.transpose(1, 2)
     added = add_patches(columns, (1, length), (1, size), (1, count), (1, hop), (0, 0), (1, 1))

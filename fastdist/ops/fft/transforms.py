@@ -1,9 +1,9 @@
 """Discrete Fourier transforms: three ops from which `fastdist.fft` composes its functions.
 
-The spectrum of real numbers consists of pairs of conjugates. `fft_r2c` keeps one half of it, and
-`fft_c2r` takes such a half. Each is the adjoint of the other, except for a factor of 2 for numbers
-whose conjugates are in the omitted half. So the ops have an option that applies this factor, and
-the gradients of half spectra are transforms of half spectra.
+The spectrum of real numbers consists of pairs of conjugates. `fft_r2c` returns one half of the
+spectrum, and `fft_c2r` takes one half. Each of these two ops is the adjoint of the other, except
+for a factor of 2 for numbers whose conjugates are in the omitted half. Both have an option that
+applies this factor, so that the gradients of half spectra are transforms of half spectra.
 
 Source  PyTorch's aten/src/ATen/native/SpectralOps.cpp, and fft_r2c_backward and fft_c2r_backward in
         torch/csrc/autograd/FunctionsManual.cpp, which pad the half spectrum instead
@@ -21,13 +21,13 @@ from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import real_part
 
-# The divisor of a transform of n numbers, by PyTorch's codes: 1, sqrt(n), n.
+# PyTorch's codes for the divisor of a transform of n numbers: 1, sqrt(n) or n.
 NOTHING, BY_ROOT_N, BY_N = range(3)
-# NumPy's names of these norms, for a forward and for an inverse transform.
+# NumPy's names for these divisors, in this order, for a forward and for an inverse transform.
 _FORWARD: Final = ("backward", "ortho", "forward")
 _BACK: Final = ("forward", "ortho", "backward")
 
-# In all three ops, dim holds axes counted from the end, so that batch axes may precede the others.
+# In all three ops, dim holds axes counted from the end, so that batch axes may be added in front.
 
 
 @structured(
@@ -66,9 +66,8 @@ def _(g: Tensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Any
 def fft_r2c(
     input: Tensor, dim: Axes, normalization: int, onesided: bool, doubled: bool = False
 ) -> Tensor:
-    """Return the transform of real numbers along dim: one half along the last of these axes if
-    onesided, otherwise all of it. If doubled, numbers whose conjugates are in the omitted half are
-    doubled.
+    """Return the transform of real numbers along dim. If onesided, return only one half along the
+    last axis in dim. If doubled, numbers whose conjugates are in the omitted half are doubled.
     """
 
 
@@ -108,9 +107,9 @@ def _(
 def fft_c2r(
     input: Tensor, dim: Axes, normalization: int, last_dim_size: int, halved: bool = False
 ) -> Tensor:
-    """Return the real numbers whose half spectrum along dim is input; last_dim_size is their number
-    along the last of these axes. If halved, numbers whose conjugates are in the omitted half are
-    halved.
+    """Return the real numbers whose half spectrum along dim is input; last_dim_size is the length
+    of the result along the last axis in dim. If halved, numbers of input whose conjugates are in
+    the omitted half are halved.
     """
 
 

@@ -1,8 +1,8 @@
 """`x[...]` and `x[...] = y` under vmap, if an operand is a batch: one indexing for all calls.
 
 The index is split as for one call: integers and slices make a view, for which there is a batching
-rule. Tensors then select positions in that view. In the batch, the number of the call is an
-additional index.
+rule. Tensors then select positions in that view. An additional index, the numbers of the calls,
+selects along the axis of the batch.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .index_entries import split_index
 
 
 class _Named(NamedTuple):
-    """The positions that index tensors select in a view, for all calls: `places` has one entry for
-    each axis of the view. The resulting axes have the lengths `met`, and come after `lead` other
-    axes.
+    """The positions that index tensors select in the view `part`, for all calls: `places` has one
+    entry for each axis of the view. The axes that result from the index tensors have the lengths
+    `met`, and come after `lead` other axes.
     """
 
     part: Any
@@ -61,7 +61,7 @@ def indexed_batch(input: Tensor, index: Any) -> Any:
         return batched(loop(nth, (input, *entries), level), level)
     value = value_at(named.part, level)
     count, lead = len(named.met), named.lead
-    if value is named.part:  # all calls share one tensor
+    if value is named.part:  # input is not a batch: all calls have the same input
         found = value[named.places].movedim(lead, 0)
     else:
         found = value[(_each(level, count, value), *named.places)]
@@ -71,7 +71,7 @@ def indexed_batch(input: Tensor, index: Any) -> Any:
 
 
 def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = False) -> bool:
-    """Do target[index] = value, or +=, if one of the three is a batch. Return whether it was done.
+    """Do target[index] = value, or +=, if any of the three is a batch; otherwise return False.
 
     Raises  RuntimeError if target is not batched at the level of index or value
     """
@@ -85,7 +85,7 @@ def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = F
             "`other` in extra_args that has more elements than `self`: it is vmapped over, and "
             "`self` is not"
         )
-    # With an additional axis in front, several index tensors would put their axes elsewhere.
+    # With an additional axis in front, the axes of several index tensors may come elsewhere.
     if level_of(entries) == level or accumulate or _tensors_in(entries) > 1:
         _write_named(target, entries, value, level, accumulate)
         return True
@@ -144,8 +144,8 @@ def _write_masked(target: Any, mask: Any, value: Any) -> None:
 
 
 def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
-    """Return the positions that entries select in input. Return None if that depends on values: for
-    a batch of masks, and for a batch of 0-d index tensors among other tensors.
+    """Return the positions that entries select in input. Return None if each call must be indexed
+    separately, such as for a batch of masks, or for a batch of 0-d index tensors with others.
     """
     batches = [one for one in entries if isinstance(one, Batched)]
     if any(one._layout.dtype is not int64 and one._layout.dtype is not int32 for one in batches):
@@ -169,8 +169,8 @@ def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
 
 
 def _behind(places: Tensor, ndim: int, level: int) -> Any:
-    """Return the positions of all calls, shaped so that they broadcast after the axis of
-    the batch.
+    """Return the positions of all calls. Axes of length 1 are inserted after the axis of the batch,
+    so that the positions of all index tensors broadcast.
     """
     value = value_at(places, level)
     if value is places:
@@ -180,15 +180,15 @@ def _behind(places: Tensor, ndim: int, level: int) -> Any:
 
 
 def _each(level: int, ndim: int, like: Tensor) -> Any:
-    """Return the numbers of the calls, shaped so that they broadcast with the positions of all
-    calls.
+    """Return the numbers of the calls as a tensor with `ndim` additional axes of length 1, so that
+    the numbers broadcast with the positions of all calls.
     """
     size = levels.sizes[level - 1]
     return from_array(np.arange(size).reshape(size, *(1,) * ndim)).to(like.device)
 
 
 def _laid_as_named(value: Any, named: _Named, level: int) -> Any:
-    """Return a value with its axes in the order of the result of indexing: positions come first."""
+    """Return value with the axes of positions moved to the front, after the axis of the batch."""
     shape, places = named.part._layout.shape, named.places
     rest = sum(i >= len(places) or isinstance(places[i], slice) for i in range(len(shape)))
     count, lead = len(named.met), named.lead

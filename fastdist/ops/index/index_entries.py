@@ -19,7 +19,7 @@ from ...tensor.tensor import Tensor, from_array
 
 
 def from_list(index: list[Any]) -> Any:
-    """Return the tuple that a list in brackets represents, or the list, if it holds positions.
+    """Return the tuple that a list used as an index represents; the list if it holds positions.
 
     A list of fewer than 32 entries that contains a sequence, a tensor, a slice, `...` or None
     represents a tuple, as in PyTorch and older versions of NumPy.
@@ -42,8 +42,8 @@ def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, 
     """Split index into the part that makes a view, and the tensors that select positions in that
     view.
 
-    Integers, slices and None apply first, as in PyTorch, whatever stands between them: in
-    x[0, :, i] the axes of i come last.
+    Integers, slices and None apply first, as in PyTorch, wherever the tensors are in the index. So
+    in x[0, :, i], the axes of i come last.
     """
     basic: list[Any] = []
     entries: list[Any] = []
@@ -77,7 +77,7 @@ def _require_length(mask: Shape, basic: list[Any], at: int, shape: Shape) -> Non
     if any(one is Ellipsis for one in basic[:at]):
         before += len(shape) - taken
     if taken > len(shape) or shape[before : before + len(mask)] == mask:
-        return  # another check reports too many indices
+        return  # the shapes are equal, or another check reports too many indices
     wrong = next(i for i, n in enumerate(mask) if n != shape[before + i])
     raise DimError(
         f"The shape of the mask {list(mask)} at index {wrong} does not match the shape of the "
@@ -89,7 +89,7 @@ def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
     """Append one entry of an index to both lists: `basic` makes the view, and `entries` selects
     positions.
 
-    Note    the result is the shape of a mask, or None for other entries
+    Note    the result is the shape of `one` if `one` is a mask, otherwise None
     """
     if one is None or isinstance(one, slice) or one is Ellipsis:
         basic.append(_checked(one))
@@ -127,7 +127,7 @@ def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
 
 
 class TakenOver(Exception):
-    """An entry of an index overrides calls with `__torch_function__`."""
+    """Raised if an entry of an index overrides calls with `__torch_function__`."""
 
 
 def _checked(one: Any) -> Any:
@@ -159,8 +159,8 @@ def _as_index(value: Any) -> Tensor:
 
 
 def _nonzero(mask: Tensor) -> list[Tensor]:
-    """Return the positions where mask is true, one tensor per axis. This waits once for a
-    device.
+    """Return the positions where mask is true, one tensor per axis. If mask is on a GPU, this waits
+    once for the GPU.
     """
     layout = mask._layout
     if not layout.shape:
@@ -173,8 +173,8 @@ def _nonzero(mask: Tensor) -> list[Tensor]:
 
 
 def axes_of(places: Tensor, shape: Shape) -> list[Tensor]:
-    """Convert flat positions in C order to one index per axis of shape; if shape has no axes,
-    to one index 0.
+    """Convert flat positions in C order to one index tensor per axis of shape. For a shape without
+    axes, return the positions, which are 0.
     """
     found: list[Any] = []
     rest = places

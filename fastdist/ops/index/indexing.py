@@ -71,14 +71,14 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
-        index: Indices along dim, int64 or int32. No axis but dim may be longer than in input.
+        index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
 
     Raises:
-        RuntimeError: An index is out of range, or index has another dtype or number of axes.
+        RuntimeError: An index is out of range, or index has a wrong dtype or number of axes.
         IndexError: dim is out of range.
 
     Example:
@@ -111,7 +111,7 @@ def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
     takes_complex=True,
 )
 def scatter_zeros(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Tensor:
-    """Return zeros of shape with input added at index along dim: the adjoint of gather."""
+    """Return zeros of the given shape, plus input at index along dim: the adjoint of gather."""
 
 
 @scatter_zeros.plan
@@ -207,7 +207,7 @@ def _(
 
 
 def _grown(found: Tensor, shape: Shape) -> Any:
-    """Return `found` padded with zeros at its ends to this shape: src may be larger than index."""
+    """Return src's gradient `found`, padded to src's shape: src may be larger than index."""
     if found._layout.shape == shape or not shape:
         return found.sum() if not shape and found._layout.shape else found
     corner = tuple(slice(0, n) for n in found._layout.shape or (1,))
@@ -217,7 +217,7 @@ def _grown(found: Tensor, shape: Shape) -> Any:
 
 
 def _by_op(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return scatter with a short path, which calls the op for a tensor `src` without `reduce`."""
+    """Return scatter with a short path to the op, for calls with a tensor `src` but no `reduce`."""
 
     def scatter(*args: Any, **named: Any) -> Any:
         if not named and len(args) == 4 and args[1].__class__ is int:
@@ -377,7 +377,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     if level_of((index,)) < level:
         return op.general((input.value, index), (axis + 1,))
     places = index.value
-    if level_of((input,)) < level:  # all calls share one table
+    if level_of((input,)) < level:  # all calls have the same input
         found = op.general((input, places.reshape(-1)), (axis,))
         lengths = (*shape[:axis], size, index._layout.numel, *shape[axis + 1 :])
         return found.reshape(lengths).movedim(axis, 0)
@@ -389,7 +389,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
     from ..create.creation import zeros
 
-    # A 0-d zero stands for the whole table, so that it is written only once.
+    # The base is an expanded 0-d zero, so that memory of input's shape is written only once.
     zero = zeros((), dtype=g._layout.dtype, device=g._layout.device)
     base = expand(zero, input_layout.shape)
     return add_slices(base, index, g, dim, 1)
@@ -469,9 +469,9 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     if level_of((operands[1],)) < level:
         base, source = whole((operands[0], operands[2]), level)
         return op.general((base, operands[1], source), (axis + 1, alpha))
-    # The axes of all calls are joined to one, and each call's indices are shifted by its offset. An
-    # index out of range must not reach the axis of another call, so it is moved out of the joined
-    # axis.
+    # The axes of all calls are joined to one axis, and the indices of each call are shifted to the
+    # call's part of that axis. An index that is out of range must not reach the part of another
+    # call, so it is set to a position beyond the joined axis.
     base, index, source = whole(operands, level)
     base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
     n, rest, count = shape[axis], base._layout.shape[2:], source._layout.shape[1]
@@ -516,7 +516,7 @@ def index_add(
 
 
 def counted_from_front(index: Tensor, n: int, refusal: str) -> Any:
-    """Return index with n added to negative values: -1 is the last element.
+    """Return index with n added to its negative values, because -1 means the last element.
 
     Raises  IndexError, with the message `refusal`, for values outside of -n ... n - 1. On a GPU
             such values are returned unchanged: see Note [Places outside]
@@ -530,14 +530,14 @@ def counted_from_front(index: Tensor, n: int, refusal: str) -> Any:
 
 
 # Note [Places outside]
-# On the CPU an index out of range raises IndexError. On a GPU the check would have to wait for all
-# queued work, in each call. So the kernels check instead: reading out of range gives NaN, or the
-# most extreme integer, and writing out of range has no effect. This includes gather and x[...].
+# On the CPU, an index out of range raises IndexError. On a GPU, such a check would wait for all
+# queued work in each call. So kernels check instead: reading out of range gives NaN, or the largest
+# or smallest integer, and writing out of range has no effect. This includes gather and x[...].
 
 
 def is_seen_by_kernels_alone(values: Tensor) -> bool:
-    """Return whether values cannot be checked here: reading them would wait for a device, or they
-    have no values. See Note [Places outside].
+    """Return whether the tensor `values` cannot be checked here, because reading it would wait for
+    a GPU or because it is on the meta device. See Note [Places outside].
     """
     return values._layout.device.type in ("cuda", "meta")
 

@@ -29,12 +29,12 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return indices into each row of input, drawn with probabilities proportional to its values.
+    """Return indices into each row of input, with probabilities proportional to the row's values.
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
     Raises  RuntimeError for weights that are negative, not finite or all 0, and for more draws
-            without replacement than a row has elements; weights on a device are not checked,
-            because that would wait for the device
+            without replacement than a row has elements; weights on other devices than the CPU are
+            not checked, because a check would wait for the device
 
     Args:
         input: The weights, one row or several rows; they must not be negative.
@@ -51,14 +51,14 @@ def multinomial(
         raise DTypeError(f"multinomial expects Long tensor out, got: {out._layout.dtype.name}")
     chances: Any = input.detach()
     if chances._layout.dtype in (float16, bfloat16):
-        # Half types are converted: NumPy is 20 times as slow with them, and their quotients
-        # overflow or tie.
+        # Half types are converted, because NumPy is 20 times as slow with half types, and because
+        # quotients of half numbers overflow or are equal.
         chances = chances.to(float32)
     _require_chances(chances, num_samples, replacement)
     if replacement:
         found = _with_replacement(chances, num_samples, generator)
     else:
-        # Draws exponential times with these rates, and takes the earliest ones.
+        # Each index gets an exponential time with its weight as the rate. The earliest times win.
         drawn: Any = open_uniform(chances._layout, generator)
         times = -drawn.log().to(chances._layout.dtype)
         found = (chances / times).topk(num_samples, -1)[1]
@@ -76,18 +76,20 @@ def _with_replacement(chances: Tensor, num_samples: int, generator: Generator | 
     return finish(found.reshape(drawn.shape), layout.device, False)
 
 
-# A running sum takes 3 ns per element, and a draw takes 2 ns per element of its block.
+# The quotient of two times: a running sum takes 3 ns per element, and a draw takes 2 ns per element
+# of the drawn block.
 _PLACES_BY_DRAWS: Final = 1.5
 
 
-# With at most this many elements, a running sum is cheaper than the additional NumPy calls.
+# Up to this many elements, one running sum is cheaper than the additional NumPy calls for blocks.
 _FEW: Final = 4096
 
 
 def _places(rows: Any, drawn: Any) -> Any:
-    """Return for each number in (0, 1) the index at which the running sum of its row reaches it.
+    """Return, for each number in drawn, the index at which the row's running sum exceeds it.
 
-    Blocks of elements are summed first. A draw finds its block by binary search, then its index.
+    The numbers are in (0, 1), and are multiplied by the row's total. Blocks of elements are summed
+    first. For each number, a binary search finds the block, and then the index in the block.
     """
     count, n = rows.shape
     if rows.size <= _FEW:
@@ -104,7 +106,7 @@ def _places(rows: Any, drawn: Any) -> Any:
         ends = np.cumsum(sums, 1, np.float64)
     total = ends[:, -1:]
     largest, least = (total[0, 0],) * 2 if count == 1 else (total.max(), total.min())
-    if not (largest < np.inf and least > 1e-290):  # totals too large or too small for a division
+    if not (largest < np.inf and least > 1e-290):  # a total is too large or small to divide by
         scale = rows.max(1, keepdims=True).astype(np.float64)
         return _places(rows / scale, drawn)
     wanted = drawn * total
@@ -118,9 +120,9 @@ def _places(rows: Any, drawn: Any) -> Any:
 
 
 def _first_above(ends: Any, total: Any, wanted: Any) -> Any:
-    """Return, for each number of a row of wanted, the index of the first of the row's running sums
-    that exceeds it. If rounding makes the number too large, return the first index that reaches the
-    total.
+    """Return, for each number in wanted, the index of the first running sum in the same row of ends
+    that exceeds the number. If rounding makes a number too large, return the index at which the
+    running sums first reach the total.
     """
     count, n = ends.shape
     if count == 1:
@@ -128,7 +130,7 @@ def _first_above(ends: Any, total: Any, wanted: Any) -> Any:
         if (found == n).any():
             found = np.minimum(found, ends[0].searchsorted(total[0], "left"))
         return found
-    # One sorted list for all rows: the sums of row i are in i ... i + 1.
+    # One sorted list holds all rows: the sums of row i are scaled and shifted to i ... i + 1.
     row = np.arange(count)[:, None]
     keys = ends / total + row
     found = keys.reshape(-1).searchsorted(wanted / total + row, "right") - row * n
@@ -148,7 +150,7 @@ def _in_blocks(rows: Any, block: int) -> Any:
 
 
 def _inside(cells: Any, rest: Tensor | None) -> Any:
-    """Return, for each block of weights, the index at which its running sum exceeds `rest`."""
+    """Return, for each block, the index in the block at which the running sum exceeds `rest`."""
     # Transposed, because NumPy adds whole rows four times as fast as it computes running sums.
     running = cells.T.astype(np.float64, order="C")
     for before, here in itertools.pairwise(running):
@@ -188,7 +190,7 @@ def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None
             f"{num_samples} of {layout.shape[-1]}"
         )
     if not layout.numel:
-        if 0 not in layout.shape[:-1]:  # the rows have no elements
+        if 0 not in layout.shape[:-1]:  # there are rows, but they have no elements
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
         return
     if layout.device is not CPU:

@@ -55,8 +55,9 @@ def write_at_once(array: Any, index: Any, value: Any) -> bool:
 
 
 def write_quickly(self: Tensor, index: Any, value: Any) -> bool:
-    """Write a number into a view or where a mask of self's shape is true, or write a tensor to
-    rows. Return False in all other cases and for errors; the general path then handles the call.
+    """Write a number into a view of self, or where a mask of self's shape is true; or write a
+    tensor into the rows at a vector of indices. Return False in all other cases and for errors; the
+    general path then handles the call.
     """
     array, layout, kind = self._array, self._layout, index.__class__
     if kind is Tensor:

@@ -21,7 +21,7 @@ from ..create.ranges import arange
 from ..unrecorded_moves import by_table
 from .searchsorted import searchsorted
 
-# PyTorch uses expand and reshape if all elements are repeated the same number of times.
+# If all elements are repeated equally often, PyTorch uses expand and reshape, which record a view.
 _VIEWED = node_named("view")
 
 
@@ -82,7 +82,7 @@ def _repeats(repeats: Any, length: int) -> Any:
 
     Raises  RuntimeError for values that are not counts, or if there is not one for each slice
     """
-    # A private copy, because NumPy reads the counts again after it has summed them.
+    # A copy, which no other thread changes: NumPy sums the counts, and then reads them again.
     times = np.array(repeats.to_numpy() if isinstance(repeats, Tensor) else repeats)
     if times.dtype.kind not in "iu" and times.size:
         raise DTypeError(f"repeat_interleave: repeats must be integers, got {short_repr(repeats)}")
@@ -105,8 +105,9 @@ def _require_repeats(shape: Shape, length: int) -> None:
 
 
 def _repeated_by_ops(repeats: Any, length: int, output_size: int | None) -> Any:
-    """Return the index of each slice, repeated. The total is output_size, which is not checked; if
-    it is None, this waits once for the device to compute it.
+    """Return the index of each slice, repeated as often as `repeats` says. output_size is the
+    length of the result, and is not checked. If output_size is None, this waits once for the
+    device, to get the length.
 
     Raises  RuntimeError for batched calls whose results have different lengths
     """

@@ -1,4 +1,4 @@
-"""Writing into a copy: at masks, indices or parts, with reductions if several values coincide."""
+"""Ops that write into a copy of a tensor at a mask, indices or a view, with optional reductions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     places = index_vector("index_copy", index)
     _require_slices(input, axis, places._layout.numel, source)
     places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
-    # If several slices have the same index, the last one is kept.
+    # If several slices have the same index, the last slice is kept.
     copy: Any = writable_copy(input, (source, places)) if levels.depth else input.clone()
     part = copy if shape else copy.reshape(1)
     part[(slice(None),) * axis + (places,)] = source
@@ -106,8 +106,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 def _not_counted_from_behind(places: Tensor, length: int, axis: int) -> Any:
-    """Return places, with negative indices out of range, although other ops count them from the
-    end.
+    """Return places, in which negative indices are out of range. Other ops count negative indices
+    from the end.
 
     Raises  IndexError for an index out of range; on a GPU see Note [Places outside]
     """
@@ -195,7 +195,7 @@ def _written(input: Tensor, src: Tensor, view: Callable[..., Any]) -> Tensor:
 
 @composite(node="select_scatter")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """Return a copy of input with src written to its slice at index along dim."""
+    """Return a copy of input with src written to the slice at index along dim."""
     return _written(input, src, lambda copy: copy.select(dim, index))
 
 
@@ -208,7 +208,7 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Tensor:
-    """Return a copy of input with src written to start:end:step along dim."""
+    """Return a copy of input with src written to the slice start:end:step along dim."""
     axis = normalize_axis("slice_scatter", dim, len(input._layout.shape))
     part = (slice(None),) * axis + (slice(start, end, step),)
     return _written(input, src, lambda copy: copy[part])
@@ -218,7 +218,7 @@ def slice_scatter(
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
-    """Return a copy of input with src written to the diagonal of dim1 and dim2."""
+    """Return a copy of input with src written to the diagonal of the axes dim1 and dim2."""
     return _written(input, src, lambda copy: copy.diagonal(offset, dim1, dim2))
 
 
@@ -230,7 +230,7 @@ def as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """Return a copy of input with src written to its as_strided view."""
+    """Return a copy of input with src written to the view that as_strided makes of the copy."""
     return _written(input, src, lambda copy: as_strided(copy, size, stride, storage_offset))
 
 
@@ -241,8 +241,9 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Return input with src combined at index along dim. Elements with the same index are reduced
-    by sum, prod, mean, amax or amin, together with the old value unless include_self is False.
+    """Return input with src combined at index along dim. Elements of src with the same index are
+    reduced by sum, prod, mean, amax or amin. The old value of input is reduced with them, unless
+    include_self is False.
     """
     if reduce not in _REDUCTIONS:
         raise ShapeError(
@@ -337,9 +338,9 @@ def _times(x: Tensor, slope: Tensor | None) -> Any:
 def _slopes(
     out: Any, input: Tensor, index: Any, src: Any, axis: int, reduce: str, include_self: bool
 ) -> tuple[Any, Any, Any]:
-    """Return the derivatives of the result, as three factors: one that all derivatives at an index
-    share, one for the old value (as if it were included), and one for elements of src. None means
-    1.
+    """Return the derivatives of the result, as three factors: a factor that all derivatives at an
+    index share, a factor for the old value (also if include_self is False), and a factor for
+    elements of src. None means a factor of 1.
     """
     if reduce == "prod":
         return _slopes_of_products(out, input, index, src, axis, include_self)
@@ -348,7 +349,8 @@ def _slopes(
     if reduce == "mean":
         start = (ones_like if include_self else zeros_like)(input)
         return 1 / start.scatter_add(axis, index, ones_like(src)).clamp(min=1), None, None
-    # All elements equal to the result share the gradient; where it is NaN, they get none.
+    # All elements equal to the result share the gradient. Where the result is NaN, no element
+    # equals it, and the gradients are NaN.
     out, dtype = out.detach(), src._layout.dtype
     by_src = (src.detach() == out.gather(axis, index)).to(dtype)
     by_self = (input.detach() == out).to(dtype)
@@ -359,8 +361,8 @@ def _slopes(
 def _slopes_of_products(
     out: Any, input: Any, index: Any, src: Any, axis: int, include_self: bool
 ) -> tuple[Any, Any, Any]:
-    """Return `_slopes` for prod, which are the products of all other elements. Where three zeros
-    have the same index, the third derivative is lost.
+    """Return the factors of `_slopes` for prod: each derivative is the product of all other
+    elements. Where three zeros have the same index, the third derivative is lost.
     """
     no_self, no_src = input.detach() == 0, src.detach() == 0
     if not bool(no_self.any()) and not bool(no_src.any()):
@@ -371,8 +373,8 @@ def _slopes_of_products(
     count = no_self.to(dtype).scatter_add(axis, index, no_src.to(dtype))
     whole = input.masked_fill(input.detach() == 0, 1), src.masked_fill(no_src, 1)
     rest = reduced(whole[0], index, whole[1], axis, "prod", include_self)
-    # If exactly two elements are zero, the derivative by each of them is the product of all other
-    # elements. This is 0, but its own derivative is not.
+    # If exactly two elements are zero, the derivative by either zero is the product of all other
+    # elements. This product is 0, but the second derivative is not.
     zeros = where(no_self, input, 0.0).scatter_add(axis, index, where(no_src, src, 0.0))
     alone, in_pairs = rest * (count == 1), rest * (count == 2)
     by_self = where(no_self, alone + in_pairs * (zeros - input), out / whole[0])
@@ -393,8 +395,9 @@ def index_reduce(
     *,
     include_self: bool = True,
 ) -> Tensor:
-    """Return input with the slices of source combined at the indices `index` along dim. They are
-    reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
+    """Return input with the slices of source combined at the indices `index` along dim. Slices with
+    the same index are reduced by prod, mean, amax or amin. The old values of input are reduced with
+    them, unless include_self is False.
     """
     if reduce not in _REDUCTIONS[1:]:
         raise ShapeError(

@@ -31,8 +31,8 @@ _LARGEST: Final = np.iinfo(np.int64).max
 
 @structured("index.searching.sorted_places", homes="nowhere", known_as="searchsorted")
 def sorted_places(input: Tensor, rows: Tensor, right: bool) -> Tensor:
-    """Return the insertion indices of input in sorted rows; both must be in C order and of one
-    dtype.
+    """Return the insertion indices of input in sorted rows. input and rows must be in C order and
+    have the same dtype.
     """
 
 
@@ -43,7 +43,7 @@ def _(input: Tensor, rows: Tensor, right: bool) -> Plan:
 
 @sorted_places.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    """Use the row of each batched call, or one row for all calls."""
+    """Search in the rows of each call, or in one row for all calls."""
     size = levels.sizes[level - 1]
     input, rows = (value_at(one, level, size=size) for one in operands)
     if level_of(operands[1:]) < level and len(rows._layout.shape) == 2:
@@ -56,8 +56,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @structured("index.searching.hits", homes="nowhere", known_as="nonzero")
 def hits(input: Tensor, upto: Tensor, count: int) -> Tensor:
-    """Return the `count` indices where input, a vector of bools, is true. `upto` holds its
-    cumulative sums.
+    """Return the `count` indices where input, a vector of bools, is true. `upto` holds the
+    cumulative sums of input.
     """
 
 
@@ -67,8 +67,8 @@ def _(input: Tensor, upto: Tensor, count: int) -> Plan:
 
 
 def places_that_hold(input: Tensor) -> Any:
-    """Return the flat indices of the nonzero elements of input. This waits once for a device, to
-    get their number.
+    """Return the flat indices of the nonzero elements of input. On a GPU, this waits once, to get
+    the number of these elements.
     """
     holds = input.detach().reshape(-1) != 0
     if not holds._layout.numel:
@@ -78,8 +78,8 @@ def places_that_hold(input: Tensor) -> Any:
 
 
 def ends_of(input: Tensor) -> tuple[Any, Any]:
-    """Return the smallest and the largest element of input, which must not be empty. This waits
-    once for a device.
+    """Return the smallest and the largest element of input, which must not be empty. On a GPU, this
+    waits once.
     """
     from ..shape.joining import cat
 
@@ -89,7 +89,7 @@ def ends_of(input: Tensor) -> tuple[Any, Any]:
 
 def find_outside(values: Any, least: int, most: int) -> int | None:
     """Return an element of values that is below least or above most, or None. For a batch, all
-    calls are checked. Values on devices other than the CPU are not checked, because that would
+    calls are checked. Values on devices other than the CPU are not checked, because a check would
     wait for the device.
     """
     every = unbatched(values)
@@ -120,14 +120,14 @@ def searchsorted(
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right; None: right decides.
-        sorter: Indices that sort the rows of sorted_sequence; None for rows in order.
+        sorter: Indices that sort the rows of sorted_sequence; None if the rows are sorted.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape of the values, of int64, or of int32 with out_int32.
+        A tensor in the shape of input; its dtype is int64 or, with out_int32, int32.
 
     Raises:
-        RuntimeError: The leading axes differ, or the sequence has no axes.
+        RuntimeError: The leading axes differ, or sorted_sequence has no axes.
 
     Example:
         >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
@@ -157,7 +157,7 @@ def searchsorted(
 
 
 def _number(value: Any, rows: Tensor) -> Tensor:
-    """Return a number to search for as a tensor on the device of rows."""
+    """Return the number `value`, which is searched for, as a tensor on the device of rows."""
     array = np.asarray(value)
     if array.dtype.kind not in "biuf" or array.ndim:
         raise TypeError(
@@ -188,7 +188,7 @@ def _require_rows(rows: Shape, values: Shape) -> None:
 
 
 def _ordered(rows: Any, sorter: Any) -> Any:
-    """Return rows sorted by sorter, whose indices are checked only on the CPU."""
+    """Return rows in the order of the indices in sorter, which are checked only on the CPU."""
     layout, places = rows._layout, sorter._layout
     if places.shape != layout.shape:
         raise ShapeError(
@@ -231,12 +231,12 @@ def bucketize(
 
 @composite()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each integer occurs, or the sums of weights. On a GPU this waits for the
-    largest integer.
+    """Return how often each integer occurs or, with weights, the sum of weights of each integer. On
+    a GPU, this waits for the largest integer, which determines the length of the result.
 
-    Dtype   int64; with weights float32 if they are float32, else float64
+    Dtype   int64; with weights, float32 if the weights are float32, else float64
     Raises  NotImplementedError for complex weights, which would lose their imaginary part;
-            RuntimeError if input is not one axis of integers that are not negative
+            RuntimeError if input is not a vector of non-negative integers
 
     Args:
         input: A vector of non-negative integers.
@@ -265,7 +265,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         low, high = ends_of(every)
     if low < 0:
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
-    # NumPy would add 1 to `high` with no overflow check, and write out of bounds of an empty array.
+    # NumPy would add 1 to `high` without an overflow check, and write outside of an empty array.
     if high >= _LARGEST:
         raise ShapeError(
             f"maximum value of input overflowed, it should be < {_LARGEST} but got {high}"
@@ -291,9 +291,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return found.to(float32) if is_short else found  # type: ignore[no-any-return]
 
 
-# From this many elements on, a loop counts. It checks each number as it uses it, and needs no copy.
-# But it fills its whole result, whereas NumPy's result uses no memory for numbers that do not
-# occur.
+# From this many elements on, a kernel counts instead of NumPy. The kernel checks each number while
+# counting, and so needs no copy. But the kernel fills the whole result, whereas NumPy's result uses
+# no memory for numbers that do not occur.
 _MANY = 1 << 14
 
 
@@ -302,8 +302,8 @@ def _counted_on_cpu(
 ) -> Tensor:
     """Return how often each number in `values` (at most `high`) occurs, or the sums of weights.
 
-    Note    NumPy finds the largest number, and then reads all numbers again. It gets a copy,
-            because another thread may change the numbers in between
+    Note    NumPy gets a copy of the numbers, because it finds the largest number and then reads all
+            numbers again, and another thread may change the numbers in between
     """
     if high == np.iinfo(np.int64).max:  # the length of NumPy's result would overflow
         raise ShapeError(f"bincount: {high} is too large to be counted")

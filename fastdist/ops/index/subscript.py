@@ -42,7 +42,7 @@ from .quick_writes import BASIC, makes_a_view, write_at_once, write_quickly
 
 
 class Places:
-    """The positions that index tensors select: one array per axis, or None for a whole axis.
+    """The positions that index tensors select: for each axis an array, or None for the whole axis.
 
     Note    stores the versions of the tensors, because a backward pass must not use changed indices
     """
@@ -70,7 +70,7 @@ class Places:
 
 def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
     """Return the shape of x[arrays]. The axes of the indices replace the indexed axes if
-    the indexed axes are adjacent, otherwise they come first.
+    the indexed axes are adjacent; otherwise, the axes of the indices come first.
     """
     used = [i for i, array in enumerate(arrays) if array is not None]
     shapes = [tuple(arrays[i].shape) for i in used]
@@ -119,7 +119,7 @@ def _(g: Tensor, input_layout: Layout, places: Places) -> Any:
     takes_complex=True,
 )
 def put_zeros(input: Tensor, shape: Shape, places: Places) -> Tensor:
-    """Return zeros of this shape with input added at places: the adjoint of take_places."""
+    """Return zeros of the given shape, plus input at places: the adjoint of take_places."""
 
 
 @put_zeros.plan
@@ -178,7 +178,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
         if kind is int or index is None:
-            # The most frequent case: rows of a batch, and iteration. This is `kept_view`, inlined.
+            # An integer is the most frequent index, such as in loops. This is `kept_view`, inlined.
             key: tuple[Any, ...] = (basic_index, index)
             if input.__class__ in modes.plain:
                 route = input._layout.routes.get(key)
@@ -233,7 +233,7 @@ _ALL = slice(None)
 
 
 def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
-    """Return input[index] if that is a view of input, a plain tensor; None for other indices."""
+    """Return input[index] of a plain tensor if the result is a view; None for other indices."""
     if len(index) == 2 and index[0].__class__ is slice and index[0] == _ALL:
         column = index[1]
         key: tuple[Any, ...] = ()
@@ -252,15 +252,15 @@ def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return a tensor and a vector of indices: the slices at them along axis 0 are input[index].
-    Return None for other kinds of indices.
+    """Return a tensor and a vector of indices: the slices of the tensor at these indices along axis
+    0 are input[index]. Return None if index is of another kind.
     """
     layout, found = input._layout, index._layout
     if layout.device is not CPU or found.device is not CPU or not layout.numel:
         return None
     if found.dtype is int64:
         places = index._array
-        # Negative indices are left to NumPy.
+        # Negative indices are not handled here.
         if len(found.shape) == 1 and found.numel and layout.shape:
             return (input, index) if places.item(places.argmin()) >= 0 else None
     elif found.dtype is bool_ and found.shape == layout.shape and layout.shape:
@@ -369,7 +369,7 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 
 def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool) -> Tensor:
-    """Write value into target at places, or add it there."""
+    """Write value into target at places or, if accumulate is true, add value at places."""
     from ..create.allocation import number_like
 
     if isinstance(target, LazyConjNeg):
@@ -400,7 +400,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
             "index_put_", target, put_places.general((old, value), (places, accumulate))
         )
     if value is target or shares_memory(target, value) or _is_alias(value._array, target):
-        value = value.clone()  # it must not change while it is read
+        value = value.clone()  # value must not change while the kernel reads it
     backend = backend_of(target._layout.device.type)
     array = value._array
     if value._layout.device is not target._layout.device:
@@ -438,7 +438,7 @@ def _places_from(indices: Any, input: Tensor) -> Places:
 
 @composite(homes="method")
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Write values into input[indices], or add them there; return input."""
+    """Write values into input[indices] or, if accumulate is true, add them; return input."""
     if levels.depth and assign_batch(input, _with_axes(indices), values, accumulate=accumulate):
         return input
     return put_inplace(input, _places_from(indices, input), values, accumulate=accumulate)
@@ -453,8 +453,8 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 @composite(out="same", node="masked_select", memory="outside of first")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements of input where mask is true, as a vector. On a GPU this waits for their
-    number.
+    """Return the elements of input where mask is true, as a vector. On a GPU, this waits for the
+    number of these elements.
 
     Args:
         input: The tensor.
@@ -474,7 +474,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 @composite(out="same")
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+    """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 
     Raises  TypeError if input is not a tensor
 
@@ -517,7 +517,7 @@ def _rows_that_hold(input: Tensor) -> Any:
 
 @composite(out="same")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
+    """Return `size` rows: the indices of the first nonzero elements, then rows of fill_value."""
     if size < 0:
         raise ShapeError("nonzero_static: 'size' must be an non-negative integer")
     from ..create.creation import full
@@ -535,8 +535,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     holds: Any = input.detach().reshape(-1) != 0
     if not holds._layout.numel or not layout.shape:
         return full((size, len(layout.shape)), fill_value, dtype=int64, device=layout.device)
-    # The k-th index is the first at which the cumulative sum reaches k. This does not wait for a
-    # device.
+    # The k-th index is the first at which the cumulative sum reaches k. This computation does not
+    # wait for a device.
     wanted = arange(1, size + 1, device=layout.device)
     places = searchsorted(holds.cumsum(0), wanted)
     columns = stack(axes_of(places.clamp(max=layout.numel - 1), layout.shape), 1)
@@ -546,5 +546,5 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 @composite()
 def argwhere(input: Tensor) -> Tensor:
-    """Return the indices of nonzero elements, one row for each."""
+    """Return the indices of nonzero elements, one row for each element."""
     return nonzero(input)  # type: ignore[no-any-return]

@@ -50,7 +50,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         )
     if not input._layout.shape:
         return gather(input, axis, indices)
-    # All other axes broadcast as usual.
+    # All axes except dim broadcast.
     rest = [(*s[:axis], 1, *s[axis + 1 :]) for s in (input._layout.shape, indices._layout.shape)]
     met = broadcast_shapes("take_along_dim", rest)
     seen = [

@@ -34,8 +34,8 @@ def _triangle(
 
 
 def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper: bool) -> Any:
-    """Return rows and columns as int64, computed on a device from the number of columns of each
-    row.
+    """Return the rows and columns of the triangle as int64, computed on a device from the number of
+    the triangle's columns in each row.
     """
     rows: Any = arange(row, device=where)
     lengths = (col - offset - rows if upper else rows + (offset + 1)).clamp(0, col)
@@ -55,7 +55,7 @@ def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: DeviceLike = None
 ) -> Tensor:
-    """Return the rows and columns of a matrix's elements on and below a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and below a diagonal, row by row."""
     return _triangle("tril_indices", row, col, offset, dtype, device, upper=False)
 
 
@@ -63,5 +63,5 @@ def tril_indices(
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: DeviceLike = None
 ) -> Tensor:
-    """Return the rows and columns of a matrix's elements on and above a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and above a diagonal, row by row."""
     return _triangle("triu_indices", row, col, offset, dtype, device, upper=True)

@@ -37,8 +37,8 @@ from .matrix_checks import (
     takes_complex=True,
 )
 def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
-    """Return X with a @ X = b for a triangular matrix a. Its other triangle is not read, nor is the
-    diagonal if unitriangular is true.
+    """Return X with a @ X = b for a triangular matrix a. The other triangle of a is not read; nor
+    is the diagonal of a if unitriangular is true.
     """
 
 
@@ -99,7 +99,7 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
 ) -> return_types.triangular_solve:
-    """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
+    """Return (X, copy of A) with A @ X = input; an older form of linalg.solve_triangular."""
     name = "triangular_solve"
     shape, right = require_square(name, A), require_matrix(name, input, "b")
     require_fitting(name, shape, right)
@@ -118,7 +118,7 @@ def triangular_solve(
 )
 def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
     """Return the Cholesky factor, and for each matrix the order of the first leading minor that is
-    not positive-definite, or 0.
+    not positive-definite (0 if all minors are positive-definite).
     """
 
 
@@ -134,8 +134,8 @@ def _(input: Tensor, upper: bool) -> Plan:
 def _(g: Tensor, out: Tensor, upper: bool) -> Any:
     factor, g = (out.mH, g.mH) if upper else (out, g)
     met = factor.mH @ g
-    # Uses both triangles, so that the gradient is symmetric. The diagonal of the factor is real, so
-    # only the real part of its gradient matters.
+    # Both triangles are filled, so that the gradient is symmetric. The diagonal of the factor is
+    # real, so only the real part of the gradient of the diagonal matters.
     below = met.tril(-1)
     diagonal = real_part(met.diagonal(dim1=-2, dim2=-1)).diag_embed()
     half = (below + below.mH + diagonal) * 0.5
@@ -147,7 +147,8 @@ def _(g: Tensor, out: Tensor, upper: bool) -> Any:
 def _(input_t: Tensor, out: Tensor, upper: bool) -> Any:
     factor = out.mH if upper else out
     below = triangular(factor, input_t, False, False)
-    # For a tangent that is not Hermitian, PyTorch uses the lower triangle of this product.
+    # As in PyTorch, only the lower triangle of this product is used, even for a tangent that is not
+    # Hermitian.
     met = triangular(factor, below.mH, False, False).mH
     found = factor @ ((met.tril() + met.tril(-1)) * 0.5)
     return found.mH if upper else found
@@ -171,6 +172,7 @@ def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Te
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with
     U.mH @ U = input if upper is true.
+
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
     """
@@ -191,7 +193,7 @@ def cholesky_ex(
 
 @composite(out="cast")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """Return the Cholesky factor; replaced by linalg.cholesky."""
+    """Return the Cholesky factor; an older form of linalg.cholesky."""
     return _cholesky("cholesky", input, upper, True)[0]
 
 
@@ -216,11 +218,12 @@ def _(b: Tensor, factor: Tensor, upper: bool) -> Plan:
 
 
 # Note [Gradients of Cholesky's factors] The solution depends on A = L @ L.mH. Let G be the gradient
-# with respect to A. The gradient with respect to L is (G + G.mH) @ L, which has elements outside of
-# the triangle, because L could change there as well. PyTorch returns the same if the other triangle
-# of L is 0. Otherwise PyTorch multiplies by elements on which the solution does not depend.
+# with respect to A. The gradient with respect to L is (G + G.mH) @ L. Its elements outside of the
+# triangle are not 0, because A would change if the zeros of L there changed. PyTorch returns the
+# same gradient if the other triangle of the given factor is 0. Otherwise, PyTorch multiplies by the
+# elements given there, on which the solution does not depend.
 def _as_triangle(factor: Tensor, upper: bool) -> Any:
-    """Return factor with zeros in its other triangle; these zeros are still differentiable."""
+    """Return factor with zeros in its other triangle; gradients still flow to all its elements."""
     unread = factor.detach()
     return factor - (unread.tril(-1) if upper else unread.triu(1))
 

@@ -1,7 +1,8 @@
 """Determinants, and their logarithms.
 
 The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_det_*,
-slogdet_*). For singular matrices they are exact here, whereas PyTorch perturbs the matrix slightly.
+slogdet_*). For singular matrices, the derivatives are exact here, whereas PyTorch perturbs the
+matrix slightly.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _(input: Tensor) -> Plan:
 
 
 def _cofactors(input: Tensor, out: Tensor) -> Any:
-    """Return d determinant / d input, the determinant times the transposed inverse."""
+    """Return the derivative of the determinant: the determinant times the transposed inverse."""
     is_singular = out.detach() == 0
     if not bool(is_singular.any()):
         return out[..., None, None] * inverse_parts(input)[0].mT
@@ -117,8 +118,8 @@ def _(input: Tensor) -> Plan:
 def _(grads: tuple[Tensor | None, ...], input: Tensor, outs: tuple[Tensor, ...]) -> Any:
     g, by_sign = grads
     if by_sign is not None and input._layout.dtype.is_complex:
-        # A complex sign adds an imaginary part to the gradient of the logarithm. A real sign is
-        # constant.
+        # The gradient of a complex sign adds an imaginary part to the gradient of the logarithm. A
+        # real sign is constant.
         turn = imaginary_part(conjugate(by_sign) * outs[1])
         g = complex_of(zeros_like(turn) if g is None else g, -turn)
     if g is None:
@@ -142,7 +143,7 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
 
 @composite(name="slogdet", homes="linalg", out="same")
 def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
-    """Return (sign, logabsdet). For a singular matrix these are 0 and -inf.
+    """Return (sign, logabsdet). For a singular matrix, the sign is 0 and logabsdet is -inf.
 
     Shape   (..., n, n) -> (...), (...)
     """
@@ -157,8 +158,8 @@ def slogdet(input: Tensor) -> return_types.slogdet:
 
 @composite()
 def logdet(input: Tensor) -> Tensor:
-    """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
-    matrices, return the logarithm whose imaginary part is in (-pi, pi].
+    """Return the logarithm of the determinant: -inf if the determinant is 0, NaN if the determinant
+    is negative. For complex matrices, the imaginary part of the logarithm is in (-pi, pi].
     """
     sign, size = _slogdet(input)
     if input._layout.dtype.is_complex:

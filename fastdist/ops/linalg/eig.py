@@ -1,7 +1,7 @@
-"""Eigenvalues and eigenvectors of general square matrices; they are complex for real matrices too.
+"""Eigenvalues and eigenvectors of general square matrices, as complex numbers.
 
 The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
-linalg_eig_jvp). They grow without bound as eigenvalues approach each other.
+linalg_eig_jvp). The derivatives grow without bound as eigenvalues approach each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .matrix_checks import require_computable, require_computed, require_square
     takes_complex=True,
 )
 def eig_parts(input: Tensor) -> Tensor:
-    """Return eigenvalues, eigenvectors as columns, and a flag for each matrix that failed."""
+    """Return eigenvalues, eigenvectors as columns, and a flag of failure for each matrix."""
 
 
 @eig_parts.plan
@@ -50,7 +50,7 @@ def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
     turned = vectors.mH @ by_vectors
     along = turned.diagonal(dim1=-2, dim2=-1)
     require_no_phase(imaginary_part(along.detach()), "linalg_eig_backward")
-    # Eigenvectors have length 1, so the part of the gradient along them is removed.
+    # Each eigenvector has length 1, so the part of its gradient along the eigenvector is removed.
     turned = turned - vectors.mH @ (vectors * real_part(along).unsqueeze(-2))
     met = turned / conjugate(differences(values))
     if by_values is not None:
@@ -75,7 +75,7 @@ def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     takes_complex=True,
 )
 def eigvals_alone(input: Tensor) -> Tensor:
-    """Return only the eigenvalues, which takes less time; this op has no derivatives."""
+    """Return the eigenvalues alone, in less time than eig_parts; this op has no derivatives."""
 
 
 @eigvals_alone.plan
@@ -96,7 +96,7 @@ def eig(input: Tensor) -> return_types.linalg_eig:
     Shape   (..., n, n) -> (..., n), (..., n, n)
     Dtype   float32 -> complex64, float64 -> complex128; complex -> the same
     Raises  LinAlgError if the algorithm fails, for example for NaN
-    Note    a vector's phase is LAPACK's choice; gradients must not depend on it
+    Note    LAPACK chooses the phase of each eigenvector; gradients must not depend on this phase
     """
     require_square("linalg.eig", input)
     values, vectors, info = eig_parts(input)

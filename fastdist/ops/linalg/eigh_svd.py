@@ -1,8 +1,8 @@
 """Eigenvalues of symmetric matrices, and singular values.
 
 The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
-svd_*). Derivatives of eigenvectors and singular vectors grow without bound as the values approach
-each other; derivatives of the values do not.
+svd_*). Derivatives of eigenvectors and singular vectors grow without bound as eigenvalues or
+singular values approach each other; derivatives of eigenvalues and singular values do not.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def differences(values: Tensor) -> Any:
     """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
     n = values._layout.shape[-1]
     apart = values.unsqueeze(-2) - values.unsqueeze(-1)
-    # The diagonal is filled, not multiplied: numbers divided by it are then exactly 0, and so are
-    # their derivatives.
+    # The diagonal is filled with infinity, so that numbers divided by the diagonal are exactly 0,
+    # and their derivatives as well.
     return apart.masked_fill(eye(n, device=values.device).bool(), math.inf)
 
 
@@ -67,9 +67,9 @@ def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
     turned = vectors.mH @ by_vectors
     if turned._layout.dtype.is_complex:
         require_no_phase(turned.detach().diagonal(dim1=-2, dim2=-1).imag, "linalg_eigh_backward")
-    # Only the part that rotates the eigenvectors counts. The rest would make the gradient
-    # unsymmetric: a step along it would change one triangle, which is the only one that is read,
-    # twice as much as the other.
+    # Only the part of the gradient that rotates the eigenvectors is used. The rest would make the
+    # gradient unsymmetric: a step along such a gradient would change one triangle, which is the
+    # only one that is read, twice as much as the other triangle.
     met = (turned - turned.mH) / (2 * differences(values))
     if by_values is not None:
         met = met + by_values.diag_embed()
@@ -105,7 +105,7 @@ def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     takes_complex=True,
 )
 def eigenvalues(input: Tensor, upper: bool) -> Tensor:
-    """Return only the eigenvalues, which takes less time; this op has no derivatives."""
+    """Return the eigenvalues alone, in less time than eigh_parts; this op has no derivatives."""
 
 
 @eigenvalues.plan
@@ -136,7 +136,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
 
     Shape   (..., n, n) -> (..., n), (..., n, n)
     Raises  LinAlgError if the algorithm fails, for example for NaN
-    Note    LAPACK chooses the sign, or phase, of each vector; gradients must not depend on it
+    Note    LAPACK chooses the sign or phase of each vector; gradients must not depend on it
     """
     values, vectors, info = eigh_parts(input, _is_upper("linalg.eigh", input, UPLO))
     require_computed("linalg.eigh", info, _NOT_FOUND)
@@ -145,7 +145,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
 
 @composite(homes="linalg", out="same")
 def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
-    """Return the eigenvalues of symmetric matrices, ascending; see eigh.
+    """Return the eigenvalues of symmetric matrices, in ascending order; see eigh.
 
     Raises  LinAlgError if the algorithm fails, for example for NaN
     """
@@ -165,7 +165,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     takes_complex=True,
 )
 def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
-    """Return U, S, Vh, and a flag for each matrix that failed."""
+    """Return U, S, Vh, and for each matrix whether the algorithm failed."""
 
 
 @svd_parts.plan
@@ -228,9 +228,9 @@ def _(grads: tuple[Tensor | None, ...], input_layout: Layout, outs: tuple[Tensor
 
 
 def _by_phases(turned: Tensor | None, turned_right: Tensor | None, values: Tensor) -> Any:
-    """Return the part of the gradient along the phases of pairs of vectors, which LAPACK chooses.
+    """Return the part of the gradient along the phases of pairs of singular vectors.
 
-    Raises  RuntimeError for gradients that depend on these phases
+    Raises  RuntimeError for gradients that depend on these phases, because LAPACK chooses them
     Note    waits for the device
     """
     moved = [
@@ -270,7 +270,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], full_matrices: b
         outside = input_t.mH @ u / values.unsqueeze(-2)
         by_right = by_right + outside - right.mH @ (right @ outside)
     if full_matrices:
-        # The columns added by full_matrices are arbitrary, so they have no tangent.
+        # The columns that full_matrices adds are arbitrary, so their tangents are 0.
         kind: Any = {"dtype": input.dtype, "device": input.device}
         by_u = cat([by_u, zeros((*batch, m, m - k), **kind)], -1)
         by_right = cat([by_right, zeros((*batch, n, n - k), **kind)], -1)
@@ -285,7 +285,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], full_matrices: b
     takes_complex=True,
 )
 def singular_values(input: Tensor) -> Tensor:
-    """Return only the singular values, which takes less time; this op has no derivatives."""
+    """Return the singular values alone, in less time than svd_parts; this op has no derivatives."""
 
 
 @singular_values.plan
@@ -335,12 +335,12 @@ def linalg_svd(
     Shape   (..., m, n) -> (..., m, m), (..., k), (..., n, n) for k = min(m, n);
             (..., m, k), (..., k), (..., k, n) for full_matrices=False
     Raises  LinAlgError if the algorithm fails, for example for NaN
-    Note    LAPACK chooses the signs of vectors; gradients must not depend on them
+    Note    LAPACK chooses the signs of vectors; gradients must not depend on these signs
 
     Args:
-        A: A matrix, or a batch of them.
+        A: A matrix, or a batch of matrices.
         full_matrices: Whether U and Vh are square.
-        driver: Ignored.
+        driver: Must be None.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -364,11 +364,11 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 @composite(out="same")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
-    """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
+    """Return (U, S, V), an older form of linalg.svd. Without compute_uv, U and V are zeros.
 
     Args:
         input: The tensor.
-        some: Whether to return only as many columns as there are singular values.
+        some: Whether U and V have only as many columns as there are singular values.
         compute_uv: Whether to compute U and V.
         out: A tensor into which the result is written; a new one if None.
 

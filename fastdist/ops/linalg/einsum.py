@@ -18,7 +18,7 @@ from .matmul import matmul
 
 @composite(homes="function")
 def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
-    """Return the sum of products that equation describes, such as "ij,jk->ik".
+    """Return the sum of products that `equation` describes, such as "ij,jk->ik".
 
     Letters that do not occur in the result are summed over; `...` stands for axes that broadcast.
     Operands are multiplied from left to right, each time by one batched matrix product. Integers
@@ -33,7 +33,7 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
         A tensor with the axes of the result, in their order.
 
     Raises:
-        RuntimeError: The equation is invalid, or does not fit the shapes.
+        RuntimeError: The equation is invalid, or does not fit the shapes of the operands.
 
     Example:
         >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
@@ -86,7 +86,7 @@ def _in_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:
-    """Return the letters of each operand and of the result; axes of `...` are named by digits."""
+    """Return the letters of each operand and of the result, with digits for the axes of `...`."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(operands):
@@ -126,7 +126,8 @@ def _letters(part: str, ndim: int, dots: int) -> list[str]:
 
 
 def _single(tensor: Tensor, letters: list[str], number: int) -> tuple[Any, list[str]]:
-    """Return operand `number` with distinct letters: the diagonal is taken for a repeated letter.
+    """Return an operand and its letters, each letter once: the axes of a repeated letter are
+    replaced by their diagonal. `number` is the operand's number in the error.
 
     Raises  RuntimeError if the axes of a repeated letter have different lengths
     """
@@ -152,8 +153,8 @@ def _contract(
 ) -> tuple[Any, list[str]]:
     """Return the product of two operands, summed over the letters that are not in `later`.
 
-    Dtype  if there is a sum, as for a matrix product; otherwise as for mul, which promotes dtypes
-           and accepts bool, as in PyTorch
+    Dtype  with a sum, the rules of a matrix product apply; without a sum, the rules of mul, which
+           promotes dtypes and accepts bool, as in PyTorch
     """
     a, a_letters = _sum_alone(a, a_letters, later | set(b_letters))
     b, b_letters = _sum_alone(b, b_letters, later | set(a_letters))
@@ -169,7 +170,8 @@ def _contract(
     letters = [*batch, *rows, *columns]
     if not summed:
         return _aligned(a, a_letters, letters) * _aligned(b, b_letters, letters), letters
-    # Without batch letters matrices are multiplied, which is faster than a batch of one matrix.
+    # Without batch letters, the operands become matrices without a batch axis: their product is
+    # faster than the product of batches of one matrix.
     before = (batch,) if batch else ()
     left = _grouped(a, a_letters, (*before, rows, summed), lengths)
     right = _grouped(b, b_letters, (*before, summed, columns), lengths)
@@ -181,7 +183,7 @@ def _sum_stretched(
     a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
 ) -> tuple[Any, Any]:
     """Return both operands. If a summed axis has length 1 in one operand only, the other operand is
-    summed along it in advance, and keeps length 1 there.
+    summed along this axis before the product, and the axis keeps length 1.
     """
     found = []
     for tensor, letters, other, others in (
@@ -216,7 +218,9 @@ def _without_ones(
 
 
 def _aligned(tensor: Tensor, letters: list[str], order: list[str]) -> Any:
-    """Return tensor with an axis for each letter of order; missing letters get length 1."""
+    """Return `tensor` with its axes in the order of the letters `order`. Letters of `order` that
+    are not in `letters` get axes of length 1.
+    """
     here = [letter for letter in order if letter in letters]
     tensor = permute(tensor, *[letters.index(letter) for letter in here])
     if len(here) == len(order):
@@ -249,7 +253,7 @@ def _sum_alone(tensor: Tensor, letters: list[str], needed: set[str]) -> tuple[An
 def _grouped(
     tensor: Tensor, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]
 ) -> Any:
-    """Return tensor with one axis for each group of letters."""
+    """Return `tensor` with one axis for each group of letters."""
     order = [letter for group in groups for letter in group]
     if order != letters:
         tensor = permute(tensor, *[letters.index(letter) for letter in order])
@@ -276,8 +280,8 @@ def _finish(result: Tensor, letters: list[str], output: list[str]) -> Tensor:
 
 @composite(homes="function", out="same", node="view")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Return the sum of products over dims: a number of axes (the last ones of a and the first ones
-    of b), or two lists of axes.
+    """Return the sum of products over the axes `dims`. They are given as a number of axes (the last
+    axes of a and the first axes of b), or as two lists of axes.
     """
     n, m = len(a._layout.shape), len(b._layout.shape)
     if hasattr(dims, "__index__"):
@@ -308,7 +312,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 def _summed_to_fit(a: Tensor, left: list[int], b: Tensor, right: list[int]) -> tuple[Any, Any]:
-    """Return both operands, with an axis summed in advance if the paired axis has length 1.
+    """Return both operands. If one axis of a pair has length 1, the other axis is summed already.
 
     Unlike in sum(), integers keep their dtype.
     """

@@ -23,16 +23,16 @@ def grouped_mm(
     bias: Tensor | None = None,
     out_dtype: DType | None = None,
 ) -> Tensor:
-    """Return the products of groups of matrices, as used in a mixture of experts. offs, of int32,
-    has the end of each group along the axis that is divided into groups.
+    """Return the products of groups of matrices, as used in a mixture of experts. `offs`, of dtype
+    int32, has the end of each group along the axis that is divided into groups.
 
     Shape   (M, K) and (G, K, N) give (M, N), whose rows are grouped; (G, M, K) and (K, N) give
-            (M, N), whose columns are grouped; (M, K) and (K, N) give (G, M, N), with K grouped; two
-            batches of G matrices give G products, without offs
-    Note    the result is 0 for rows and columns after the last group, and elements of K after the
-            last group are ignored. offs is read on the host
-    Raises  RuntimeError for offs that decrease or exceed the axis, and for a bias, which PyTorch
-            does not support either
+            (M, N), whose columns are grouped; (M, K) and (K, N) give (G, M, N), with K grouped.
+            Without `offs`, two batches of G matrices give G products
+    Note    rows and columns of the result after the last group are 0, and elements of K after the
+            last group are ignored. `offs` is read on the host
+    Raises  RuntimeError if `offs` decreases or exceeds the length of the axis, and for a bias,
+            which PyTorch does not support either
     """
     _require_factors(mat_a, mat_b, offs)
     if bias is not None:
@@ -79,7 +79,7 @@ def _groups(offs: Tensor, length: int) -> list[tuple[int, int]]:
 
 
 def _require_factors(a: Tensor, b: Tensor, offs: Tensor | None) -> None:
-    """Raise DTypeError or ShapeError for factors or offs that do not fit together."""
+    """Raise DTypeError or ShapeError if the factors and `offs` do not fit together."""
     first, second = a._layout, b._layout
     for name, layout in (("mat_a", first), ("mat_b", second)):
         if len(layout.shape) not in (2, 3):

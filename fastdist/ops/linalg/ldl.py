@@ -1,4 +1,4 @@
-"""LDL factors of symmetric and Hermitian matrices, and solutions of systems by these factors."""
+"""LDL factors of symmetric and Hermitian matrices, and linear systems solved by these factors."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from .matrix_checks import (
     takes_complex=True,
 )
 def ldl_parts(input: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return L and D in one matrix, the pivots, and for each matrix the number of the first pivot
-    that is 0.
+    """Return L and D in one matrix, the pivots, and for each matrix the number of the first zero
+    pivot, counted from 1, or 0 if no pivot is zero.
     """
 
 
@@ -112,8 +112,8 @@ def _factor(A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
 @composite(homes="linalg", out="same")
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
     """Return (LD, pivots) with A = L @ D @ L.mT. With hermitian=True, a complex A is L @ D @ L.mH.
-    LD holds the blocks of D and, below them, L without its diagonal of ones; pivots are LAPACK's.
-    Only the lower triangle of A is read.
+    LD holds the blocks of D and, below these blocks, L without its diagonal of ones. The pivots
+    have LAPACK's format. Only the lower triangle of A is read.
 
     Shape   (..., n, n) -> (..., n, n), (..., n) of int32
     Raises  RuntimeError if a pivot is 0
@@ -128,8 +128,8 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> return_types.linalg_ldl_factor_ex:
-    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first zero pivot,
-    counted from 1, or 0 without one.
+    """Return (LD, pivots, info), with LD and pivots of ldl_factor. info is the number of the first
+    zero pivot, counted from 1, or 0 if no pivot is zero.
     """
     found, pivots, info = _factor(A, hermitian)
     if check_errors:
@@ -142,8 +142,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     """Return X with A @ X = B, given the results of ldl_factor for A.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
-    Raises  RuntimeError for invalid pivots. On a GPU pivots are not checked, because that would
-            wait for the GPU; invalid pivots give NaN
+    Raises  RuntimeError for invalid pivots on the CPU. Pivots on a GPU are not checked, because a
+            check would wait for the GPU; if they are invalid, the result is NaN
     """
     name = "torch.linalg.ldl_solve"
     shape = require_square(name, LD)
@@ -155,7 +155,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             f"but each b matrix is {right[-2]} by {right[-1]}"
         )
     _require_pivots(name, LD, pivots)
-    # pivots gets a last axis, so that the batch axes of all operands precede the last two.
+    # `pivots` gets an additional last axis. In each operand, the axes before the last two are then
+    # the batch axes.
     return ldl_solved(LD, pivots.unsqueeze(-1), B, bool(hermitian))
 
 

@@ -35,9 +35,10 @@ def lstsq(
 
     Shape   (..., m, n), (..., m, k) -> (..., n, k), (..., k) or empty, (...), (..., min(m, n)) or
             empty; b may be a vector, or a batch of vectors
-    Note    all drivers use singular values. They differ in the other results, as in PyTorch:
-            "gelsy" (the default) returns no residuals, "gels" no rank, "gelsd" and "gelss" return
-            all. Residuals are computed only for m > n and full rank
+    Note    all drivers compute the solution from singular values. They differ in the other results,
+            as in PyTorch: "gelsd" and "gelss" return all results, "gels" returns no rank and no
+            singular values, "gelsy" (the default) no residuals and no singular values. Residuals
+            are computed only for m > n and full rank
     """
     name = "torch.linalg.lstsq"
     shape, right = require_matrix(name, input, "input"), b._layout.shape
@@ -64,7 +65,7 @@ def lstsq(
     require_computed("linalg.svd", info, _NOT_FINITE)
     solution = inverse @ given
     rank = rank_of(values.detach(), *limits)
-    nothing = empty(0, dtype=values.dtype, device=input.device)  # real for complex input, too
+    nothing = empty(0, dtype=values.dtype, device=input.device)  # real even if input is complex
     residuals = nothing
     m, n = shape[-2:]
     if m > n and driver not in (None, "gelsy") and is_full_rank(rank, n):
@@ -94,8 +95,9 @@ def _basis(A: Tensor, q: int, niter: int) -> Any:
 def svd_lowrank(
     A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) so that U @ diag(S) @ V.mH approximates A, or A - M. q should be slightly
-    larger than the rank; niter is the number of subspace iterations that improve the approximation.
+    """Return (U, S, V) so that U @ diag(S) @ V.mH approximates A, or A - M if M is given. `q`
+    should be slightly larger than the rank of that matrix. `niter` is the number of subspace
+    iterations that improve the approximation.
 
     Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
@@ -115,10 +117,11 @@ def svd_lowrank(
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) for the rows of A, minus their mean if `center` is true; see svd_lowrank.
-    The columns of V are the principal directions.
+    """Return (U, S, V) of svd_lowrank for A. If `center` is true, the mean of A's rows is first
+    subtracted from each row. The columns of V are the principal directions.
 
-    Raises  ValueError for a q larger than the shorter side, or a negative niter
+    Raises  ValueError for a `q` larger than the smaller of m and n, or for a negative `q` or
+            `niter`
     """
     m, n = require_matrix("pca_lowrank", A)[-2:]
     if q is None:

@@ -41,7 +41,7 @@ from .matrix_checks import (
     takes_complex=True,
 )
 def solve_parts(a: Tensor, b: Tensor) -> Tensor:
-    """Return X with a @ X = b, and for each matrix a number that is nonzero if it is singular."""
+    """Return X with a @ X = b, and one number per matrix, nonzero if that matrix is singular."""
 
 
 @solve_parts.plan
@@ -69,7 +69,7 @@ def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
     require_square(name, A)
     require_same_dtype(name, A, B)
     shape, right = A._layout.shape, B._layout.shape
-    # B is a batch of vectors if its shape equals A's shape without the last axis, as in NumPy
+    # B is a batch of vectors if B's shape equals A's shape without the last axis, as in NumPy
     # before 2.0.
     is_vector = len(right) == 1 or (len(right) == len(shape) - 1 and right == shape[:-1])
     given: Any = B.unsqueeze(-1) if is_vector else B
@@ -89,8 +89,8 @@ _UNSOLVABLE = "The solver failed because the input matrix is singular."
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """Return X with A @ X = B, or with X @ A = B if `left` is false.
 
-    Shape   (..., n, n), (..., n, k) -> (..., n, k), batch axes broadcast; (..., n, n), (n) or
-            (..., n), with the batch axes of A, -> (..., n)
+    Shape   (..., n, n), (..., n, k) -> (..., n, k), and batch axes broadcast. B may also be a
+            vector (n), or a batch of vectors (..., n) with the batch axes of A: -> (..., n)
     Raises  LinAlgError if A is singular
     """
     found, info = _solve("linalg.solve", A, B, left)
@@ -118,7 +118,7 @@ def solve_ex(
     takes_complex=True,
 )
 def inverse_parts(input: Tensor) -> Tensor:
-    """Return the inverse, and for each matrix a number that is nonzero if it is singular."""
+    """Return the inverse, and one number per matrix, nonzero if that matrix is singular."""
 
 
 @inverse_parts.plan
@@ -141,7 +141,7 @@ def _(input_t: Tensor, out: Tensor) -> Any:
 def inverted(name: str, A: Tensor) -> Tensor:
     """Return the inverse of A.
 
-    Raises  LinAlgError, with the name of a function, if A is singular
+    Raises  LinAlgError, with a text that begins with `name`, if A is singular
     """
     require_square(name, A)
     found, info = inverse_parts(A)
@@ -203,7 +203,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 )
 def lu_parts(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return L (without its diagonal of ones) and U in one matrix, the row interchanges, and for
-    each matrix the number of the first pivot that is 0.
+    each matrix the number of the first zero pivot, counted from 1, or 0 if no pivot is zero.
     """
 
 
@@ -217,8 +217,8 @@ def _(input: Tensor) -> Plan:
 
 @structured("linalg.dense.permutation", homes="nowhere", batch="last axes", known_as="lu_unpack")
 def permutation(pivots: Tensor, rows: int) -> Tensor:
-    """Return the permutation of rows that results from pivots, which are interchanges counted from
-    1.
+    """Return the permutation of rows that results from `pivots`, the interchanges of rows. In
+    `pivots`, rows are counted from 1.
     """
 
 
@@ -228,7 +228,7 @@ def _(pivots: Tensor, rows: int) -> Plan:
 
 
 def _rows_at(matrix: Tensor, places: Tensor) -> Any:
-    """Return the rows of matrix in the order places; batch axes broadcast."""
+    """Return the rows of `matrix` in the order that `places` gives; batch axes broadcast."""
     batch = batch_of("lu", matrix._layout.shape, (*places._layout.shape, 1))
     shape = (*batch, *matrix._layout.shape[-2:])
     index = places.unsqueeze(-1).expand(*shape)
@@ -236,8 +236,8 @@ def _rows_at(matrix: Tensor, places: Tensor) -> Any:
 
 
 def _parts(compact: Tensor) -> tuple[Any, Any, Any, Any]:
-    """Return the square part that holds both triangles, the part of L below it, the part of U to
-    the right of it, and the size of the square.
+    """Divide a matrix that holds L and U. Return the square that holds both triangles, the rows of
+    L below this square, the columns of U to the right of this square, and the size of the square.
     """
     m, n = compact._layout.shape[-2:]
     k = min(m, n)
@@ -258,7 +258,7 @@ def _(g: Tensor, out: Tensor, others: tuple[Tensor, ...]) -> Any:
     if m > n:
         by_u = by_u - low.mH @ g_low
     met = by_l.tril(-1) + by_u.triu()
-    # Multiplies by the inverse of L.H from the left, then by the inverse of U.H from the right.
+    # Multiply by the inverse of L.mH from the left, then by the inverse of U.mH from the right.
     met = triangular(square.mH, met, True, True)
     found = triangular(above, met.mH, True, False).mH
     if m < n:
@@ -313,7 +313,8 @@ _NO_SOLUTION = (
 @composite(homes="linalg", out="same")
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
     """Return (LU, pivots) with A = P @ L @ U. LU holds L (without its diagonal of ones) and U in
-    one matrix; pivots holds, for each row, the row with which it was interchanged, counted from 1.
+    one matrix. For each row, pivots holds the number of the row with which that row was
+    interchanged, counted from 1.
 
     Shape   (..., m, n) -> (..., m, n), (..., min(m, n)) of int32
     Raises  RuntimeError if a pivot is 0
@@ -327,7 +328,9 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> return_types.linalg_lu_factor_ex:
-    """Return (LU, pivots, info); info is the number of the first zero pivot, or 0 without one."""
+    """Return (LU, pivots, info). info is the number of the first zero pivot, counted from 1, or 0
+    if no pivot is zero.
+    """
     compact, pivots, info = _factor("linalg.lu_factor_ex", A, pivot)
     if check_errors:
         require_computed("torch.linalg.lu_factor_ex", info, _NO_SOLUTION)
@@ -335,7 +338,7 @@ def lu_factor_ex(
 
 
 def _permuting(compact: Tensor, pivots: Tensor) -> Tensor:
-    """Return the matrix P for a compact matrix and its pivots."""
+    """Return the permutation matrix P for the two results of lu_factor."""
     m = compact._layout.shape[-2]
     rows: Any = permutation(pivots, m)
     identity = eye(m, dtype=compact.dtype, device=compact.device)
@@ -343,7 +346,7 @@ def _permuting(compact: Tensor, pivots: Tensor) -> Tensor:
 
 
 def _triangles(compact: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the matrices L and U of a compact matrix."""
+    """Return the matrices L and U from the one matrix that holds both."""
     m, n = compact._layout.shape[-2:]
     k = min(m, n)
     diagonal = eye(m, k, dtype=compact.dtype, device=compact.device)
@@ -395,7 +398,9 @@ def _require_pivots(name: str, LU: Tensor, pivots: Tensor) -> None:
 
 
 def _require_rows(pivots: Tensor, rows: int, too_small: str, too_large: str) -> None:
-    """Raise an error if a pivot on the CPU is not the number of a row, counted from 1."""
+    """Raise an error if a pivot is not in 1 ... rows. Pivots on other devices than the CPU are not
+    checked.
+    """
     wrong = find_outside(pivots, 1, rows)
     if wrong is not None:
         raise ShapeError(
@@ -419,8 +424,8 @@ def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, adjoint: bool) -> Any:
 def linalg_lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
-    """Return X with A @ X = B, given the results of lu_factor for A; with X @ A = B if `left` is
-    false, and with A.mH in place of A if `adjoint` is true.
+    """Return X with A @ X = B, or with X @ A = B if `left` is false. LU and pivots are the results
+    of lu_factor for A. If `adjoint` is true, A.mH replaces A in the equation.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     """
@@ -460,7 +465,8 @@ def _require_square_parts(name: str, where: str, shape: Shape, split: int) -> No
 
 @composite(homes="linalg", out="cast")
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
-    """Return the inverse of input as a matrix whose rows are indexed by its first `ind` axes.
+    """Return the inverse of input as a matrix: the first `ind` axes of input index the matrix's
+    rows, and the other axes its columns.
 
     Raises  LinAlgError if that matrix is singular
     """
@@ -475,10 +481,10 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
 
 @composite(homes="linalg", out="cast")
 def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
-    """Return X with tensordot(input, X, X.ndim) = other. The axes dims of input are moved to its
-    end first.
+    """Return X with tensordot(input, X, X.ndim) = other. Before that, the axes `dims` of input
+    become its last axes.
 
-    Raises  LinAlgError if input is singular as a matrix
+    Raises  LinAlgError if input, reshaped to a square matrix, is singular
     """
     given: Any = input
     ndim = len(input._layout.shape)

@@ -25,9 +25,9 @@ from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import conjugate
 from .product_gradients import gradients_of_matmul
 
-# The name, in a profile, of the event around a matrix product that computes a product of vectors.
+# Stands for the op in a profile's event around a product with a vector, which is computed as a
+# matrix product.
 _of_vectors = object()
-# With an Ellipsis NumPy returns a 0-d view, never a scalar.
 # PyTorch's names for products with a vector, and for products in which an operand is a batch.
 _ROW_BY_MATRIX, _FOLDED = node_named("squeeze.4"), node_named("_unsafe_view")
 _EVENTS: Final[dict[tuple[int, ...], str]] = {
@@ -36,12 +36,14 @@ _EVENTS: Final[dict[tuple[int, ...], str]] = {
     (1, 1): "dot",
     (1, 2): "matmul",
 }
+# Indices that drop one or two axes of length 1. With the Ellipsis, NumPy returns a 0-d view, never
+# a scalar.
 _FIRST: Final = {1: (slice(None), 0, ...), 2: (0, 0, ...)}
 
 
 class MatmulOp(StructuredOp[P, R]):
-    """The op for products of matrices, and of batches. Vectors become matrices, and the additional
-    axis is removed afterwards.
+    """The op for products of matrices, and of batches of matrices. A vector gets an axis of length
+    1, and this axis is removed from the result.
     """
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
@@ -104,8 +106,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _are_few(input: Tensor, other: Tensor) -> bool:
-    """Return whether a kernel handles a vector and a matrix, or two vectors, directly: both are
-    small and on the CPU. The result is bitwise equal to the matrix product's.
+    """Return whether a kernel multiplies a vector and a matrix, or two vectors, directly. The
+    kernel does so if both operands are small and on the CPU. The result is bitwise equal to the
+    result with vectors converted to matrices.
     """
     a, b = input._layout, other._layout
     if input.__class__ not in PLAIN or other.__class__ not in PLAIN or a.dtype is not b.dtype:
@@ -156,14 +159,14 @@ matmul.gradients_on_device(gradients_of_matmul)
 
 @matmul.names_event
 def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
-    """Return PyTorch's name for a product of operands with these numbers of axes."""
+    """Return PyTorch's name for the product, which depends on the operands' numbers of axes."""
     return _EVENTS.get(tuple([len(operand.shape) for operand in operands]), "bmm")
 
 
 @matmul.names_node
 def _(node: Any) -> str:
-    """Return PyTorch's name for the Node: PyTorch folds several batch axes, and unfolds the
-    product.
+    """Return PyTorch's name for the Node. For batches, PyTorch's last Node is `_unsafe_view`, which
+    restores the batch axes that PyTorch folds before the product.
     """
     first, second = [len(one.shape) for one in node.naming_route.layouts]
     if first == 1 < second:
@@ -173,8 +176,8 @@ def _(node: Any) -> str:
 
 @view_op("nowhere", known_as="squeeze")
 def without_axes(input: Tensor, count: int) -> Tensor:
-    """Remove the axes of length 1 from a product of vectors as matrices: count is 1 for a vector as
-    the result, and 2 for a number.
+    """Remove the axes of length 1 from a product in which vectors were converted to matrices.
+    `count` is the number of these axes: 1 if the result is a vector, and 2 if it is a number.
     """
 
 
@@ -213,14 +216,15 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @matmul.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    _require_match(*operands)  # checked first: the axis of the batch could match
+    # Checked before the batch axis is added, because the batch axis could match by chance.
+    _require_match(*operands)
     return op.general(tuple(aligned(operands, level)), attributes)
 
 
 @matmul.vjp("input")
 def _(g: Tensor, other: Tensor, input_layout: Layout) -> Tensor:
     axes = len(input_layout.shape), len(other._layout.shape)
-    if axes[1] == 1:  # other is a vector: each row of input has its own g
+    if axes[1] == 1:  # `other` is a vector: each row of `input` has one element of g
         return (g.unsqueeze(1) if axes[0] == 2 else g) * conjugate(other)
     return matmul(g, conjugate(other).transpose(-2, -1))
 
@@ -228,7 +232,7 @@ def _(g: Tensor, other: Tensor, input_layout: Layout) -> Tensor:
 @matmul.vjp("other")
 def _(g: Tensor, input: Tensor, other_layout: Layout) -> Tensor:
     axes = len(input._layout.shape), len(other_layout.shape)
-    if axes[0] == 1:  # input is a vector: each column has its own g
+    if axes[0] == 1:  # `input` is a vector: each column of `other` has one element of g
         found: Tensor = (conjugate(input).unsqueeze(1) if axes[1] == 2 else conjugate(input)) * g
         return found
     return matmul(conjugate(input).transpose(-2, -1), g)

@@ -15,7 +15,7 @@ from ...tensor.tensor import Tensor
 def require_matrix(name: str, input: Tensor, what: str = "A") -> Shape:
     """Return the shape of input.
 
-    Raises  RuntimeError if it has fewer than two axes
+    Raises  RuntimeError if input has fewer than two axes
     """
     shape = input._layout.shape
     if len(shape) < 2:
@@ -42,8 +42,8 @@ def require_square(name: str, input: Tensor) -> Shape:
 def require_computable(
     name: str, kernel: str, input: Tensor, *, takes_complex: bool = False
 ) -> None:
-    """Raise NotImplementedError for a dtype that LAPACK does not support. takes_complex means that
-    the function supports complex numbers.
+    """Raise NotImplementedError for a dtype that LAPACK does not support. Complex dtypes are
+    accepted if `takes_complex` is true.
     """
     dtype = input._layout.dtype
     if dtype is float32 or dtype is float64 or (takes_complex and dtype.is_complex):
@@ -56,8 +56,8 @@ def require_computable(
 
 
 def require_real(name: str, input: Tensor) -> None:
-    """Raise an error, both RuntimeError and NotImplementedError, for dtypes that are not
-    floating.
+    """Raise NoKernelError, which is a RuntimeError and a NotImplementedError, for dtypes that are
+    not real floating-point dtypes.
     """
     dtype = input._layout.dtype
     if dtype.is_complex:
@@ -102,7 +102,7 @@ def require_computed(name: str, info: Tensor, words: str) -> None:
     told = info._array
     if not isinstance(told, np.ndarray):
         if info.is_meta:
-            return  # without values
+            return  # a meta tensor has no values to check
         told = info.cpu()._array
     if not told.any():
         return

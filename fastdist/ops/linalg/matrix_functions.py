@@ -30,7 +30,7 @@ def _power(name: str, A: Tensor, n: int) -> Any:
     n = n.__index__()
     if n == 0:
         one = eye(shape[-1], dtype=A.dtype, device=A.device).expand(*shape)
-        # Made from A, so that A gets a gradient, which is 0.
+        # The result is computed from A, so that A gets a gradient, which is 0.
         return A.masked_fill(one == one, 0) + one
     square: Any = inverted("linalg.inv", A) if n < 0 else A
     n, found = abs(n), None
@@ -45,7 +45,7 @@ def _power(name: str, A: Tensor, n: int) -> Any:
 
 @composite(name="matrix_power", homes="linalg", out="same")
 def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
-    """Return the n-th power of each matrix; for n < 0, the power -n of the inverse.
+    """Return the n-th power of each matrix. For n < 0 this is the power -n of the inverse matrix.
 
     Shape   (..., k, k) -> (..., k, k)
     Raises  LinAlgError for n < 0 if input is singular
@@ -59,16 +59,17 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return _power("linalg.matrix_power", input, n)  # type: ignore[no-any-return]
 
 
-# The number of terms of the series. For matrices with at most these norms, the remainder is below
-# the precision of float64 and of float32. Each avoided squaring halves the error.
+# The degree of the Taylor polynomial, and the largest norms of matrices for which its remainder is
+# below the precision of float64 and of float32. Matrices with larger norms are halved, and the
+# result is squared; each avoided squaring halves the error.
 # Source: Al-Mohy and Higham 2011, "Computing the action of the matrix exponential", table 3.1.
 _TERMS = 16
 _SMALL_DOUBLE, _SMALL_SINGLE = 0.75, 2.2
 
 
 def _exponential(A: Tensor) -> Any:
-    """Return the exponential: A is halved until its norm is small, and the sum of the series is
-    squared as often.
+    """Return the exponential. A is halved until its norm is small, and the sum of the series is
+    then squared as many times as A was halved.
     """
     if not A._layout.numel:
         return A.clone()
@@ -86,7 +87,8 @@ def _exponential(A: Tensor) -> Any:
     factors = [1.0]
     for k in range(1, _TERMS + 1):
         factors.append(factors[-1] / k)
-    # In groups of four, which needs 6 products for 17 terms (Paterson and Stockmeyer 1973).
+    # The terms are summed in groups of four. 17 terms then need 6 products (Paterson and
+    # Stockmeyer 1973).
     found = one * factors[_TERMS]
     for first in range(_TERMS - 4, -1, -4):
         part = powers[0] * factors[first]
@@ -126,9 +128,9 @@ def matrix_exp(input: Tensor) -> Tensor:
 
 
 def _best_order(sizes: tuple[int, ...]) -> Any:
-    """Return a function (i, j) -> k that tells after which of the factors i to j to split their
-    product, so that the number of multiplications is minimal. Factor i has the shape sizes[i],
-    sizes[i + 1].
+    """Return a function (i, j) -> k for the product of the factors i to j: if this product is
+    split after factor k, the number of multiplications is minimal. Factor i has the shape
+    (sizes[i], sizes[i + 1]).
     """
 
     @cache
@@ -181,8 +183,8 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
 
 @composite(homes="linalg", out="same", node="view")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the product of several matrices, in the order with the fewest multiplications. The
-    first and the last may be vectors.
+    """Return the product of several matrices, computed in the order with the fewest
+    multiplications. The first and the last tensor may be vectors.
     """
     _require_chain(tensors)
     given: list[Any] = [*tensors]

@@ -34,11 +34,11 @@ def _floating(name: str, x: Tensor, dtype: DType | None) -> Any:
 def linalg_vector_norm(
     input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """Return (sum of |x|**ord)**(1/ord) over dim, by default over all axes. For ord inf it is the
-    maximum of |x|, for -inf the minimum, and for 0 the number of nonzero elements.
+    """Return (sum of |x|**ord)**(1/ord) over dim, by default over all axes. If `ord` is inf, the
+    norm is the maximum of |x|; if -inf, the minimum; if 0, the number of nonzero elements.
 
-    Note    at 0 the gradient of a euclidean norm n is 0. Second derivatives there are correct for
-            functions that are smooth in n**2, and NaN for other functions. Forward mode supports
+    Note    at 0, the gradient of a Euclidean norm n is 0, and second derivatives are correct for
+            functions that are smooth in n**2 and NaN for other functions. Forward mode supports
             n**2, n.square() and functions of these, unless a gradient is recorded with create_graph
 
     Args:
@@ -72,8 +72,8 @@ def matrix_norm(
     *,
     dtype: Any = None,
 ) -> Tensor:
-    """Return the norm of matrices along two axes: "fro", "nuc", 1, 2 or inf. -1, -2 and -inf use
-    the smallest sum or singular value instead of the largest.
+    """Return the norm of matrices along two axes. `ord` is "fro", "nuc", 1, 2 or inf, or -1, -2 or
+    -inf, which use the smallest sum or singular value instead of the largest.
 
     Shape   (..., m, n) -> (...)
     """
@@ -105,7 +105,7 @@ def matrix_norm(
 
 
 def _extreme(sizes: Tensor, axis: int, largest: bool, keepdim: bool) -> Any:
-    """Return the maximum or minimum along axis; 0 if there are no elements."""
+    """Return the maximum or minimum of `sizes` along `axis`, or 0 if that axis has length 0."""
     if not sizes._layout.shape[axis]:
         return sizes.sum(axis, keepdim)
     return sizes.amax(axis, keepdim) if largest else sizes.amin(axis, keepdim)
@@ -173,10 +173,11 @@ def frobenius_norm(input: Tensor, dim: Axes = None, keepdim: bool = False) -> Te
 
 @composite(homes="linalg", out="cast")
 def cond(input: Tensor, p: Any = None) -> Tensor:
-    """Return the condition number: the norm of input times the norm of its inverse. For p None and
-    2 it is the largest singular value divided by the smallest, and for -2 the reciprocal of that.
+    """Return the condition number: the norm of input times the norm of its inverse. If p is None or
+    2, the condition number is the largest singular value divided by the smallest; if p is -2, the
+    smallest divided by the largest.
 
-    Shape   (..., m, n) -> (...); matrices must be square for other values of p
+    Shape   (..., m, n) -> (...); for other values of p, the matrices must be square
     """
     shape = input._layout.shape
     if len(shape) < 2:

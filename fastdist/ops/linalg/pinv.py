@@ -1,8 +1,8 @@
 """Pseudoinverses and ranks.
 
-The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (pinv_*), by Golub
-and Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
-variables separate". They are valid where the rank does not change.
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (pinv_*). The formulas are
+from Golub and Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least squares
+problems whose variables separate", and are valid where the rank of the matrix does not change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .matrix_checks import require_computed, require_matrix, require_square
     takes_complex=True,
 )
 def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
-    """Return the pseudoinverse, the singular values, and a flag for each matrix that failed."""
+    """Return the pseudoinverse, the singular values, and per matrix a flag, nonzero on failure."""
 
 
 @pseudo_inverse.plan
@@ -89,7 +89,7 @@ def is_full_rank(rank: Tensor, n: int) -> bool:
 
 
 def tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """Return atol and rtol as tensors; if both are None, rtol is the default of the dtype."""
+    """Return atol and rtol as tensors; None is replaced by the defaults that `pinv` describes."""
     if rtol is None:
         given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
         eps = float(float_limits(real_of(input._layout.dtype)).eps)
@@ -110,8 +110,8 @@ _TAKEN = (float32, float64, complex64, complex128)
 
 
 def _by_triangle(input: Tensor) -> Any:
-    """Return the Hermitian matrix with the lower triangle of input. Its gradient is passed to every
-    element of input unchanged, as in PyTorch's pinv.
+    """Return the Hermitian matrix with the lower triangle of input. The gradient of this matrix is
+    the gradient of input, including the upper triangle, as in PyTorch's pinv.
     """
     given = input.detach()
     below = given.tril(-1)
@@ -147,11 +147,12 @@ def pinv(
     rtol: Tensor | Number | None = None,
 ) -> Tensor:
     """Return the pseudoinverse. Singular values count as 0 if they are at most atol, or at most
-    rtol times the largest one. atol is 0 by default; rtol is the dtype's epsilon times the longer
-    side, or 0 if atol is given.
+    rtol times the largest singular value. By default, atol is 0, and rtol is the dtype's epsilon
+    times the larger of m and n. If an atol above 0 is given, rtol is 0 by default.
 
     Shape   (..., m, n) -> (..., n, m)
-    Note    only the lower triangle of a hermitian input is read; rcond is NumPy's name of rtol
+    Note    if `hermitian` is true, only the lower triangle of input is read; rcond is NumPy's name
+            for rtol
     """
     return _pinv(input, atol, rtol, hermitian, rcond)
 
@@ -171,10 +172,10 @@ def matrix_rank(
     atol: Tensor | Number | None = None,
     rtol: Tensor | Number | None = None,
 ) -> Tensor:
-    """Return the number of singular values that exceed atol, and rtol times the largest one.
+    """Return the number of singular values that exceed atol and rtol times the largest of them.
 
     Shape   (..., m, n) -> (...) of int64
-    Note    defaults are as for linalg.pinv; tol is NumPy's name of atol
+    Note    atol and rtol have the same defaults as in linalg.pinv; tol is NumPy's name for atol
     """
     name = "torch.linalg.matrix_rank"
     require_matrix(name, input, "input")

@@ -14,8 +14,8 @@ Layouts = Sequence[Layout | None]
 
 
 def gradients_of_matmul(layouts: Layouts, device: Device) -> RawGradients | None:
-    """Return functions that compute the gradients of a matrix product, or None if the vjps must be
-    used.
+    """Return functions that compute the gradients of a matrix product, or None if only the vjps of
+    the op support these layouts.
     """
     first, second = layouts
     if first is None or second is None or not _are_served(layouts, device):
@@ -29,7 +29,9 @@ def gradients_of_matmul(layouts: Layouts, device: Device) -> RawGradients | None
 
 
 def gradients_of_linear(layouts: Layouts, device: Device) -> RawGradients | None:
-    """Return functions for the gradients of input @ weight.T + bias, where input is a matrix."""
+    """Return functions that compute the gradients of input @ weight.T + bias for a matrix input, or
+    None, as gradients_of_matmul does.
+    """
     first, weight, bias = layouts
     if first is None or weight is None or not _are_served(layouts, device):
         return None
@@ -54,8 +56,9 @@ def _are_served(layouts: Layouts, device: Device) -> bool:
 def _filling(
     kernel: str, like: Layout, shape: tuple[int, ...], reads: int, numbers: tuple[Any, ...] = ()
 ) -> Callable[..., Any]:
-    """Return a function that allocates memory of a shape, with the dtype and device of a layout,
-    and has a kernel fill it. Gradients may have any strides.
+    """Return a function that allocates an array with the given shape and with the dtype and device
+    of the layout `like`, and launches a kernel that fills this array. The gradients that are passed
+    to the function may have any strides.
     """
     dtype, device = like.dtype, like.device
     result = Result(shape, dtype.numpy, shape)

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors under PyTorch's names (mm, bmm, mv ...), and sums with them."""
+"""Products of matrices and vectors (mm, bmm, mv ...), and sums with such products (addmm ...)."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A matrix of shape (n, m).
+        A matrix of shape (n, m), for vectors of n and m elements.
 
     Raises:
         RuntimeError: An argument does not have one axis.
@@ -177,15 +177,15 @@ def inner(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
 
 
 def _matrix(tensor: Tensor) -> Any:
-    """Return tensor with all axes except the last merged; reshape(-1, last) would fail if last
-    is 0.
+    """Return `tensor` as a matrix, with all axes except the last merged. This also works if the
+    last axis has length 0, for which reshape(-1, 0) would fail.
     """
     *outer_sizes, last = tensor._layout.shape
     return tensor.reshape(math.prod(outer_sizes), last)
 
 
 def scaled(number: Any, tensor: Tensor) -> Any:
-    """Return tensor * number in tensor's dtype; for an integer dtype the number is truncated."""
+    """Return `tensor * number` in the dtype of `tensor`; an integer dtype truncates `number`."""
     dtype = tensor._layout.dtype
     if isinstance(number, complex) and not dtype.is_complex:
         raise DTypeError(
@@ -196,14 +196,15 @@ def scaled(number: Any, tensor: Tensor) -> Any:
     if not dtype.may_have_gradient:
         require_held(number, dtype)
         number = bool(number) if dtype is bool_ else int(number)
-    elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:  # every dtype holds smaller numbers
+    # Smaller numbers need no check: dtype.computes_in holds them for every dtype.
+    elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:
         require_held(number, dtype.computes_in)
     return tensor if number == 1 else tensor * number
 
 
 def summed(name: str, beta: complex, input: Tensor, alpha: complex, product: Tensor) -> Any:
-    """Return beta * input + alpha * product, in the shape of product. As in BLAS, a factor of 0
-    gives 0 even for NaN, and gradients of 0.
+    """Return beta * input + alpha * product, in the shape of product. As in BLAS, a term whose
+    factor (beta or alpha) is 0 counts as 0 even if it contains NaN, and its gradient is 0.
 
     Raises  ShapeError if input does not broadcast to the shape of product
     """
@@ -221,7 +222,7 @@ def summed(name: str, beta: complex, input: Tensor, alpha: complex, product: Ten
 
 
 def _or(unread: Any, tensor: Any) -> Any:
-    """Return tensor with `unread` as an input in the graph, although its values are not used."""
+    """Return `tensor`, recorded with a second input `unread`, whose values are not used."""
     never = full((), False, device=unread._layout.device)
     return where(never, unread, tensor)
 
@@ -283,7 +284,8 @@ def addr(
                 f"For integral input tensors, argument {name} must not be a floating point number: "
                 f"addr got {name}={short_repr(number)} for {input._layout.dtype.name}"
             )
-    # As in PyTorch, alpha = 0 is no special case here, unlike for products that BLAS computes.
+    # As in PyTorch, NaN in the outer product gives NaN even if alpha is 0. Products that BLAS
+    # computes would give 0.
     total = summed("addr", beta, input, 1, scaled(alpha, outer(vec1, vec2)))
     return store_in_out("addr", out, total, (input, vec1, vec2), "cast", "apart")
 
@@ -410,7 +412,8 @@ def linear(
         out: A tensor into which the result is written; a new one if None.
 
     Raises:
-        RuntimeError: The last axis of input differs from the weight's, or the dtypes differ.
+        RuntimeError: The last axes of input and weight have different lengths, or the dtypes
+            differ.
 
     Example:
         >>> F.linear(torch.ones(2, 3), torch.ones(4, 3)).shape
@@ -446,7 +449,7 @@ linear_kernel.offered_as = linear
 
 @composite(out="same", node="vdot")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """Return the inner product of two vectors, with the first one conjugated if it is complex."""
+    """Return the inner product of two vectors. If the first vector is complex, it is conjugated."""
     return conjugate(input).dot(other)
 
 

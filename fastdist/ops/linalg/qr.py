@@ -2,8 +2,8 @@
 
 The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_qr_*). A
 product of reflections is computed as I - V @ T @ V.H (Schreiber and Van Loan 1989, "A
-storage-efficient WY representation for products of Householder transformations"), which autograd
-differentiates.
+storage-efficient WY representation for products of Householder transformations"). Autograd
+differentiates this formula.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _(grads: tuple[Tensor | None, ...], input: Tensor, outs: tuple[Tensor, ...],
     m, n = input._layout.shape[-2:]
     rest = None
     if m < n:
-        # For a wide matrix, its first columns determine Q and the first columns of R.
+        # The first m columns of a wide matrix determine Q and the first m columns of R.
         right, r = r.narrow(-1, m, n - m), r.narrow(-1, 0, m)
         if by_r is not None:
             by_right, by_r = by_r.narrow(-1, m, n - m), by_r.narrow(-1, 0, m)
@@ -99,7 +99,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], mode: str) -> An
     below = met.tril(-1)
     upper = met - below + below.mH
     if upper._layout.dtype.is_complex:
-        # The diagonal of R stays real.
+        # The diagonal of R is real, and so is the diagonal of its tangent.
         diagonal = upper.diagonal(dim1=-2, dim2=-1)
         upper = upper - (diagonal - real_part(diagonal)).diag_embed()
     by_q, by_r = scaled - q @ upper, upper @ square
@@ -114,8 +114,8 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], mode: str) -> An
 def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """Return (Q, R) with A = Q @ R, where Q has orthonormal columns and R is upper triangular.
 
-    Shape   (..., m, n) -> (..., m, k), (..., k, n) for k = min(m, n), or m for mode "complete"; Q
-            is empty for mode "r"
+    Shape   (..., m, n) -> (..., m, k), (..., k, n), where k is min(m, n), or m for mode "complete".
+            For mode "r", Q is empty
     """
     if mode not in ("reduced", "r", "complete"):
         raise RuntimeError(
@@ -140,7 +140,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
     takes_complex=True,
 )
 def reflectors(input: Tensor) -> Tensor:
-    """Return R with the Householder vectors of Q below its diagonal, and the scales tau."""
+    """Return R with the Householder vectors of Q below R's diagonal, and their scales tau."""
 
 
 @reflectors.plan
@@ -153,8 +153,8 @@ def _(input: Tensor) -> Plan:
 
 @composite(out="cast")
 def geqrf(input: Tensor) -> return_types.geqrf:
-    """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
-    reflections, as householder_product accepts them.
+    """Return (a, tau), the arguments of householder_product. a holds R and, below R's diagonal, the
+    Householder vectors; tau holds the scales of the reflections.
 
     Note    this function has no derivatives, as in PyTorch
     """
@@ -182,16 +182,17 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
     count = scales[-1]
     vectors: Any = A.narrow(-1, 0, count).tril(-1)
     vectors = vectors + eye(shape[-2], count, dtype=A.dtype, device=A.device)
-    # The inverse of T has the diagonal 1 / tau, and above it the products V.H @ V. It is multiplied
-    # by tau, so that a reflection with scale 0, which is the identity, causes no division by 0.
+    # The inverse of T has 1 / tau on its diagonal, and elements of V.H @ V above its diagonal. Row
+    # i of this inverse is multiplied by tau[i], so that a reflection with scale 0, which is the
+    # identity, causes no division by 0.
     common = tau.unsqueeze(-1) * (vectors.mH @ vectors)
     return vectors, triangular(common, tau.unsqueeze(-1) * vectors.mH, True, True)
 
 
 @composite(homes="linalg", out="cast")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """Return the first columns of the product of the reflections I - tau[i] * v[i] @ v[i].H. v[i]
-    is the part of column i of input below the diagonal, with a 1 on the diagonal.
+    """Return the first n columns of the product of the reflections I - tau[i] * v[i] @ v[i].H.
+    Vector v[i] equals column i of input below the diagonal; it is 1 on the diagonal and 0 above.
 
     Shape   (..., m, n), (..., k) -> (..., m, n), k <= n <= m
     """
@@ -202,7 +203,7 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
 
 @composite(out="same")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
-    """Return the first columns of a product of reflections; an alias of
+    """Return the first n columns of a product of reflections; an alias of
     linalg.householder_product.
     """
     return householder_product(input, input2)
@@ -212,8 +213,8 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
-    reflections; see linalg.householder_product.
+    """Return Q @ input3, or input3 @ Q if `left` is false. If `transpose` is true, Q.H replaces Q.
+    Q has all m columns of the product of the reflections; see linalg.householder_product.
 
     Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
     """
@@ -226,7 +227,7 @@ def ormqr(
         )
     given: Any = input3
     if left is transpose:
-        # Computes the product with Q.H from the left, or with Q from the right.
+        # The result is Q.H @ input3, or input3 @ Q.
         vectors, turned = turned.mH, vectors.mH
     if not left:
         return given - (given @ turned.mH) @ vectors.mH  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from ..create.ranges import arange
 
 @composite(homes="function", node="flip")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Return the powers of a vector's elements as rows, in descending order by default."""
+    """Return a matrix whose row i has the powers of x[i], in descending order by default."""
     if len(x._layout.shape) != 1:
         raise ShapeError("x must be a one-dimensional tensor.")
     count = x._layout.numel if N is None else N

@@ -1,8 +1,9 @@
 """Elementwise activation functions.
 
-Partials of activations with a kink select (`where(..., g, T(0))`) instead of multiplying, because
-0 * inf is NaN. The unselected branch is differentiated as well. So partials select before an exp
-that could overflow, because its second derivative would be 0 * inf.
+If an activation has a kink, its partial selects g or 0 by `where(..., g, T(0))`, because a product
+of an infinite g and 0 would be NaN. `where` differentiates the branch that is not selected as well.
+For this reason, if an exp could overflow in that branch, `where` is applied to the argument of the
+exp: otherwise the second derivative would contain 0 * inf.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from ..pointwise.comparison import ge, lt
 from ..pointwise.masked import where
 from ..refusals import floating_only, no_bool, no_bool_operand, require_floating_inputs
 
-# exp(-|input|) is 1 at 0, approached from either side, so derivatives of all orders are correct
-# there.
+# e is exp(-|input|). At 0, `where` selects one of two branches. With either branch, the formulas
+# that use e below are the same smooth function, so derivatives of all orders are correct at 0.
 _DECAY = "e = exp(where(input < T(0), input, -input)); "
 _SIGMOID_SLOPE = _DECAY + "e / ((T(1) + e) * (T(1) + e))"
 
@@ -85,8 +86,8 @@ def sigmoid(input: Tensor) -> Tensor:
     "sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", known_as="sigmoid"
 )
 def logistic(input: Tensor) -> Tensor:
-    """Return 1 / (1 + exp(-input)), for derivatives of other ops. The derivatives of this op do not
-    lose precision in the tails.
+    """Return 1 / (1 + exp(-input)), for use in derivatives of other ops. The derivatives of this op
+    are precise even where |input| is large.
     """
 
 
@@ -134,7 +135,7 @@ def log_odds(input: Tensor) -> Tensor:
     piecewise=True,
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Return input where it is above threshold, and value elsewhere."""
+    """Return `input` where it is above `threshold`, and `value` elsewhere."""
 
 
 @pointwise(
@@ -217,7 +218,7 @@ elu.refusal(floating_only("elu_cpu"))
     node="elu",
 )
 def selu(input: Tensor) -> Tensor:
-    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
+    """Return elu(input), scaled so that the results of layers keep mean 0 and variance 1."""
 
 
 selu.refusal(floating_only("elu_cpu"))
@@ -251,8 +252,8 @@ def gelu_exact(input: Tensor) -> Tensor:
     """Return input times the probability that a standard normal number is smaller than input."""
 
 
-# This form is exact for small probabilities too, whereas 1 + erf is 0 below -9. erfc takes longer
-# than erf, so gelu uses this op in float64 only.
+# This formula with erfc is precise for small probabilities too, whereas 1 + erf(...) is 0 for
+# input below -9. erfc takes longer than erf, so gelu uses `gelu_exact_tails` in float64 only.
 _LOWER = "p = T(0.5) * erfc(input * T(-0.7071067811865476)); "
 
 
@@ -264,7 +265,7 @@ _LOWER = "p = T(0.5) * erfc(input * T(-0.7071067811865476)); "
     known_as="gelu",
 )
 def gelu_exact_tails(input: Tensor) -> Tensor:
-    """Return gelu_exact, precise even where the probability is tiny."""
+    """Return the same as gelu_exact, precise even where the probability is tiny."""
 
 
 _TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input * input))); "
@@ -284,7 +285,7 @@ def gelu_tanh(input: Tensor) -> Tensor:
     """Return gelu with the normal distribution approximated by tanh."""
 
 
-# (1 + tanh(u)) / 2 is sigmoid(2 * u).
+# (1 + tanh(v)) / 2 is sigmoid(2 * v), and u is 2 * v, where v is the argument of tanh in `_TANH`.
 _TWICE = "u = T(1.5957691216057308) * (input + T(0.044715) * (input * input * input)); "
 
 
@@ -299,7 +300,7 @@ _TWICE = "u = T(1.5957691216057308) * (input + T(0.044715) * (input * input * in
     known_as="gelu",
 )
 def gelu_tanh_tails(input: Tensor) -> Tensor:
-    """Return gelu_tanh in float64, precise even where the probability is tiny."""
+    """Return the same as gelu_tanh, for float64, precise even where the probability is tiny."""
 
 
 @pointwise(
@@ -333,7 +334,8 @@ _SOFT = (
 )
 
 
-# With e = exp(-|input|), these are tanh(softplus), and (1 - tanh**2) * sigmoid.
+# t is tanh(softplus(input)), and the factor of input is (1 - t**2) * sigmoid(input), both written
+# with e = exp(-|input|).
 _MISH_SLOPE = (
     _DECAY + "low = input < T(0); d = where(low, T(2) + T(2) * e + e * e, "
     "T(1) + T(2) * e + T(2) * e * e); "
@@ -459,7 +461,7 @@ hardshrink.refusal(floating_only("hardshrink_cpu"))
     piecewise=True,
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return input moved towards 0 by lambd, and 0 for elements within lambd of 0."""
+    """Return input moved towards 0 by lambd; elements in [-lambd, lambd] become 0."""
 
 
 softshrink.refusal(floating_only("softshrink_check"))
@@ -468,7 +470,7 @@ softshrink.refusal(floating_only("softshrink_check"))
 @softshrink.refusal
 def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
     most = float(float_limits(dtypes[0]).max)
-    for lambd in operands[1:]:  # empty if lambd has its default
+    for lambd in operands[1:]:  # no item if lambd has its default
         if not 0 <= lambd <= most:
             word = WORDS[dtypes[0]]
             raise RuntimeError(
@@ -501,7 +503,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: GivenOut = None) -> T
 def gelu(input: Tensor, approximate: str = "none", *, out: GivenOut = None) -> Tensor:
     """Return input times the probability that a standard normal number is smaller than input.
 
-    approximate="tanh" approximates that probability by a formula with tanh
+    With approximate="tanh", that probability is approximated by a formula with tanh.
 
     Args:
         input: The tensor.

@@ -31,13 +31,13 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
-    In a bool mask True allows attention; any other mask is added to the scores. A query that may
-    attend to no key gets zeros. With enable_gqa, several heads of query share one head of key and
-    value. A mask may be combined with is_causal where PyTorch's fused kernel supports it; a key
-    must then be allowed by both.
+    In a bool mask, True allows attention; a mask of another dtype is added to the scores. The
+    result is 0 for a query that may not attend to any key. With enable_gqa, several heads of query
+    share one head of key and value. A mask may be combined with is_causal where PyTorch's fused
+    kernel supports this combination; a query then attends to the keys that both allow.
 
     Raises  ValueError for a dropout_p outside of 0 ... 1; RuntimeError for shapes that do not fit,
-            and for a mask with is_causal where the fused kernel does not support it
+            and for a mask with is_causal where the fused kernel does not support the combination
     Note    memory grows with n + m, except for a mask and its gradient: see attention_blocks
 
     Args:
@@ -101,7 +101,7 @@ def _require_fused(
 
 
 def _causal(mask: Tensor, rows: int, columns: int) -> Any:
-    """Return a mask that additionally hides from each query the keys after it."""
+    """Return `mask`, changed so that no query may attend to keys that come after it."""
     earlier: Any = ones(rows, columns, dtype=bool_, device=mask._layout.device).tril()
     return mask & earlier if mask._layout.dtype is bool_ else where(earlier, mask, -math.inf)
 
@@ -137,8 +137,8 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
 
 
 def _require_shapes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
-    """Raise ShapeError for operands whose matrix products do not exist. With enable_gqa,
-    _shared_heads checks the numbers of heads.
+    """Raise ShapeError if query @ key.T or the product with value does not exist for these shapes.
+    With enable_gqa, the numbers of heads are not checked here but in _shared_heads.
     """
     q, k, v = query._layout.shape, key._layout.shape, value._layout.shape
     if q == k == v:
@@ -158,7 +158,7 @@ def _require_shapes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool)
 
 
 def _shared_heads(query: Tensor, one: Tensor) -> Any:
-    """Return key or value with its heads (third axis from the end) repeated to match query's."""
+    """Return key or value with its heads, the third last axis, repeated to as many as in query."""
     groups = _require_groups(query, one)
     return one if groups == 1 else one.repeat_interleave(groups, -3)
 
@@ -166,7 +166,7 @@ def _shared_heads(query: Tensor, one: Tensor) -> Any:
 def _require_groups(query: Tensor, one: Tensor) -> int:
     """Return the number of heads of query that share one head of key or value.
 
-    Raises  ShapeError if the heads of query cannot be divided evenly
+    Raises  ShapeError if the number of heads of query is not a multiple of the other number
     """
     heads, mine = query.size(-3), one.size(-3)
     if not mine or heads % mine:
@@ -182,8 +182,9 @@ def _require_groups(query: Tensor, one: Tensor) -> int:
 def _of_shared_heads(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool
 ) -> Any:
-    """Return the attention of scaled queries, several heads of which share a head of key and value.
-    The queries of such heads become rows of one matrix, so that nothing is repeated.
+    """Return the attention of scaled queries if several heads of query share a head of key and
+    value. The queries of such heads become rows of one matrix, so that key and value are not
+    repeated.
     """
     groups = _require_groups(query, key)
     *lead, heads, rows, width = query._layout.shape

@@ -33,11 +33,11 @@ Example:
 
 
 def _cast_to(name: str, dtype: DType) -> None:
-    """Declare the method that casts to this dtype."""
+    """Declare the method `name`, which casts a tensor to `dtype`."""
 
     def cast(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
         if memory_format is None or memory_format is preserve_format:
-            return to(input, dtype)  # reading each keyword would take measurable time
+            return to(input, dtype)  # no keyword: parsing one would take measurable time
         return to(input, dtype, memory_format=memory_format)
 
     cast.__name__ = cast.__qualname__ = name
@@ -53,7 +53,7 @@ def _cast_to(name: str, dtype: DType) -> None:
                 and input._layout.dtype is dtype
                 and memory_format is preserve_format
             ):
-                return input  # has the dtype already, as in most calls
+                return input  # the usual case: input already has this dtype
             return general(input, memory_format)
 
         return method
@@ -91,8 +91,8 @@ def type_(
     non_blocking: bool = False,
     memory_format: MemoryFormat | None = preserve_format,
 ) -> Any:
-    """Return the tensor in dtype (input itself if it has that dtype). Without dtype, return the
-    name of input's type, such as fastdist.FloatTensor.
+    """Return the tensor cast to dtype, or input itself if it has that dtype. Without dtype, return
+    the name of the tensor's type as a string, such as "fastdist.FloatTensor".
     """
     device = input._layout.device
     if dtype is None:
@@ -106,12 +106,12 @@ def type_(
             raise ValueError(f"invalid type: {short_repr(dtype)}; known are {', '.join(known)}")
         dtype = known[name]
     made = getattr(dtype, "dtype", None) if isinstance(dtype, type) else None
-    # Classes such as LongTensor represent their dtype and device.
+    # A class such as LongTensor is replaced by the dtype in its attribute `dtype`.
     return to(input, made if isinstance(made, DType) else dtype, memory_format=memory_format)
 
 
 def _quick_cpu(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return cpu with a short path for plain tensors that are in main memory already."""
+    """Return the method `cpu` with a short path for plain tensors that are in main memory."""
 
     def quick(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
         if (
@@ -135,8 +135,8 @@ def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> 
         memory_format: The order of the elements in memory.
 
     Returns:
-        The tensor itself if it is in main memory in that order, else a copy. Gradients pass
-        through.
+        The tensor itself if it is in main memory in that order, otherwise a copy. Gradients pass
+        through the copy.
 
     Example:
         >>> torch.ones(2).cpu().device
@@ -154,8 +154,8 @@ def cuda(
     non_blocking: bool = False,
     memory_format: MemoryFormat | None = preserve_format,
 ) -> Tensor:
-    """Return the tensor on a GPU. Return the tensor itself if it is already there, in that memory
-    order.
+    """Return a copy of the tensor on a GPU. If the tensor is already on that GPU in the order of
+    memory_format, return the tensor itself.
 
     Args:
         input: The tensor.
@@ -241,7 +241,7 @@ def isclose(
     for name, bound in (("rtol", rtol), ("atol", atol)):
         if bound < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
-    rtol, atol = float(rtol), float(atol)  # converts even integers too large for int64
+    rtol, atol = float(rtol), float(atol)  # float() also takes integers too large for int64
     near: Any = input == other
     if equal_nan and input._layout.dtype.may_have_gradient:
         near = near.logical_or(input.isnan().logical_and(other.isnan()))
@@ -307,7 +307,7 @@ def promote_types(type1: DType, type2: DType) -> DType:
 
 @composite(name="can_cast", homes="function", known_as="")
 def can_cast_types(from_: DType, to: DType) -> bool:
-    """Return whether results of one dtype may be stored in a tensor of the other."""
+    """Return whether results of dtype `from_` may be stored in a tensor of dtype `to`."""
     return can_cast(from_, to)
 
 

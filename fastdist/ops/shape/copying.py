@@ -1,4 +1,4 @@
-"""Copies: clone, contiguous, to another dtype or device; also the adjoints of some views."""
+"""Copies: `clone`, `contiguous`, `to` (another dtype or device), and adjoints of some views."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 
 @structured("shape.copying.cast", linear=True, has_out=False, batch="last axes", takes_complex=True)
 def clone(input: Tensor) -> Tensor:
-    """Return a copy of input with the same order of axes in memory. Gradients pass through it.
+    """Return a copy of input with the same order of axes in memory. Gradients pass to input.
 
     Args:
         input: The tensor.
         memory_format: The order of the elements in memory; None means input's order.
 
     Returns:
-        A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+        A new tensor. Its gradient is passed on to input. For a leaf, call `detach().clone()`.
 
     Raises:
         RuntimeError: memory_format is channels_last, and input does not have four axes.
@@ -92,7 +92,7 @@ clone.keeps_order = True
     takes_complex=True,
 )
 def cast(input: Tensor, dtype: DType) -> Tensor:
-    """Return a copy in another dtype, converted like a C cast."""
+    """Return a copy in another dtype. The elements are converted as by a cast in C."""
 
 
 cast.keeps_order = True
@@ -105,7 +105,8 @@ def _(input: Tensor, dtype: DType) -> Plan:
 
 @cast.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Any:
-    # The imaginary part of a complex gradient is dropped on purpose, so there is no warning.
+    # If input is real, the imaginary part of a complex gradient is dropped on purpose, without a
+    # warning.
     return cast(g, input_layout.dtype)
 
 
@@ -116,9 +117,9 @@ def _(g: Tensor, input_layout: Layout) -> Any:
     takes_complex=True,
 )
 def place(input: Tensor, shape: Shape, index: Any, value: complex | None = None) -> Tensor:
-    """Return a tensor of this shape with input at index, and value elsewhere. With zeros (None)
-    this is the adjoint of basic indexing. In index, a pair of integers represents a slice, because
-    slices cannot be part of the key of a Route.
+    """Return a tensor of this shape, with input at `index`, and with `value` elsewhere. If value is
+    None, the other elements are zeros, and this is the adjoint of basic indexing. In `index`, a
+    pair of integers represents a slice, because a slice cannot be part of a Route's key.
     """
 
 
@@ -158,8 +159,8 @@ class MoveOp(StructuredOp):
     """Copies a tensor to another device; its gradient is copied back."""
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return False: no kernel computes a copy between devices, and this op handles
-        tangents itself.
+        """Return False: no single kernel copies between devices, and this op carries the tangents
+        itself.
         """
         return False
 
@@ -179,8 +180,8 @@ class MoveOp(StructuredOp):
             array = target.empty(given.shape, layout.dtype.numpy, device.index)
             target.copy_into(array, given)
         else:
-            # from_numpy copies on all backends except the CPU. No copy is needed there, because
-            # to_numpy of a device has already made one.
+            # On the CPU, from_numpy does not copy: a copy from another device to the CPU is made
+            # by to_numpy alone. On all other backends, from_numpy copies.
             late = non_blocking and target.type == "cpu"
             held = source.to_numpy(given, non_blocking=late)
             array = target.from_numpy(held, device.index, non_blocking=non_blocking)
@@ -191,7 +192,7 @@ class MoveOp(StructuredOp):
     def of_copy(
         self, input: Tensor, array: Any, device: Device, *, non_blocking: bool = True
     ) -> Tensor:
-        """Wrap and record a copy to another device that was started elsewhere."""
+        """Wrap and record `array`, a copy of input on `device` that the caller has started."""
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
@@ -200,7 +201,7 @@ class MoveOp(StructuredOp):
 
 
 def _move(input: Tensor, device: Device, non_blocking: bool) -> Tensor:
-    """Return a copy on another device; with non_blocking the copy may complete later."""
+    """Return a copy on another device; with non_blocking, it may complete after the return."""
 
 
 move = MoveOp(_move, "", linear=True, has_out=False)
@@ -228,7 +229,7 @@ clone.formatted = in_format
 
 
 def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return contiguous with a short path for plain tensors that are in C order."""
+    """Return the method `contiguous` with a short path for plain tensors in C order."""
 
     def quick(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
         try:
@@ -247,7 +248,7 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
     """Return the tensor with its elements in C order, or in the order of memory_format.
 
-    Return the same tensor if they are in that order already, otherwise a copy.
+    Return the tensor itself if its elements are in that order already, otherwise a copy.
 
     Args:
         input: The tensor.
@@ -273,8 +274,8 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
 
 
 def _quick_to(*args: Any, **named: Any) -> Any:
-    """Return a plain tensor cast to another dtype, or itself if it has that dtype. Return NOT_TAKEN
-    if anything but a dtype is given.
+    """Return a plain tensor cast to another dtype, or the tensor itself if it has that dtype.
+    Return NOT_TAKEN if any argument other than one dtype is given.
     """
     if named or len(args) != 2 or args[1].__class__ is not DType or args[0].__class__ not in PLAIN:
         return NOT_TAKEN
@@ -303,11 +304,11 @@ def to(
         *args: A dtype, a device, a device and a dtype, or a tensor whose dtype and device are used.
         dtype: The dtype of the result; unchanged if None.
         device: The device of the result; unchanged if None.
-        non_blocking: Whether to return before a copy from pinned memory to a GPU, or from a GPU, is
-            complete.
+        non_blocking: Whether to return before the copy is complete. This applies to copies from
+            pinned memory to a GPU, and to copies from a GPU to main memory.
         copy: Whether to copy even if nothing changes.
-        memory_format: The order of the elements in memory. A tensor in another order is copied; in
-            PyTorch this applies only to channels_last.
+        memory_format: The order of the elements in memory. A tensor in another order is copied.
+            PyTorch makes such a copy only if memory_format is channels_last.
 
     Example:
         >>> torch.tensor([1, 2]).to(torch.float64)
@@ -327,7 +328,7 @@ def to(
             flags.append(value)
         elif value is not None:
             device = value
-    copy = copy or (len(flags) > 1 and flags[1])  # with two flags, the first is non_blocking
+    copy = copy or (len(flags) > 1 and flags[1])  # two bools are non_blocking and copy
     dtype = None if dtype is None else dtypes.dtype_of(dtype)
     wanted = input._layout.device if device is None else Device.parse(device)
     result = input
@@ -358,7 +359,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     target = tuple(target)
     shape = input._layout.shape
     if shape == target:
-        # As in PyTorch, this is a sum even without axes, so that integers become int64.
+        # As in PyTorch, a 0-d tensor of integers is passed to sum(), which converts it to int64.
         return input if shape or input._layout.dtype.may_have_gradient else input.sum()
     lead = len(shape) - len(target)
     if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):

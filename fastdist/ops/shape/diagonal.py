@@ -50,16 +50,17 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @composite()
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """Return a matrix with input's elements on a diagonal."""
+    """Return a matrix with input's elements on the diagonal with the index `offset`."""
     return diag_embed(input.reshape(-1), offset)
 
 
 @composite(homes="function", node="block_diag")
 def block_diag(*tensors: Any) -> Tensor:
-    """Return a block-diagonal matrix of tensors with at most two axes. Without tensors it has the
-    shape (1, 0).
+    """Return a block-diagonal matrix of tensors with at most two axes. Without tensors, return a
+    matrix of shape (1, 0).
 
-    Dtype   the dtype to which all promote; tensors without axes count only by category
+    Dtype   the dtype to which all tensors promote; of a tensor without axes, only the category of
+            its dtype counts
     """
     if not tensors:
         return zeros(1, 0)
@@ -88,7 +89,7 @@ def block_diag(*tensors: Any) -> Tensor:
 
 @view_op()
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Return a view of the diagonal with respect to dim1 and dim2, as the last axis."""
+    """Return a view whose last axis is the diagonal of the axes dim1 and dim2."""
 
 
 def _diagonal_geometry(
@@ -126,7 +127,7 @@ def _(layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
         return None
 
     def look(array: Any) -> Any:
-        # Takes a tenth of the time of as_strided, but NumPy makes such views read-only.
+        # diagonal() takes a tenth of the time of as_strided, but returns a read-only view.
         seen = array.diagonal(offset, dim1, dim2)
         seen.flags.writeable = array.flags.writeable
         return seen

@@ -31,7 +31,7 @@ from .splitting import narrow
 
 
 class CatBackward0(CallNode):
-    """The Node of concatenated tensors: each of them gets its part of the gradient."""
+    """The Node of `cat`: each of the joined tensors gets its part of the gradient."""
 
     __slots__ = ()
     saved_names = ("axis", "layouts")
@@ -44,7 +44,7 @@ class CatBackward0(CallNode):
         self.axis = axis
 
     def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
-        """Return the parts of g, as views."""
+        """Return each tensor's part of g, as a view."""
         found: list[Any] = []
         start = 0
         for edge, layout in zip(self.edges, self.layouts, strict=True):
@@ -60,7 +60,7 @@ class CatBackward0(CallNode):
         return tuple(found)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the parts of g as Tensors."""
+        """Return each tensor's part of g, as a Tensor."""
         found: list[Any] = []
         start = 0
         for edge, layout in zip(self.edges, self.layouts, strict=True):
@@ -81,11 +81,11 @@ def _nothing(layout: Any) -> Any:
 
 @composite(homes="function")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
-    """Return tensors joined along an axis; the lengths of their other axes must be equal.
+    """Return tensors joined along the axis dim; their shapes may differ only in that axis.
 
-    Dtype   the dtype to which all promote
-    Raises  RuntimeError if other axes differ in length, or there are no tensors; IndexError if dim
-            is out of range
+    Dtype   the dtype to which all tensors promote
+    Raises  RuntimeError if an axis other than dim differs in length, or if there are no tensors;
+            IndexError if dim is out of range
 
     Args:
         tensors: A list or tuple of tensors.
@@ -125,7 +125,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     array = Result(shape, dtype.numpy, shape, order).made_by(
         lambda sizes, kind: backend.empty(sizes, kind, device.index)
     )
-    kernel = backend.kernel("shape.copying.cat")  # casts, so one kernel serves half types too
+    kernel = backend.kernel("shape.copying.cat")  # one kernel for all dtypes, because it casts
     start = 0
     for tensor in given:
         if tensor._layout.shape != (0,):
@@ -141,15 +141,15 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     return store_in_out("cat", out, result, given, "cast", "outside")
 
 
-# The maximal number of elements for which NumPy joins tensors with gaps. NumPy starts faster, but
-# the kernel is faster for many elements.
+# If tensors have gaps in memory, NumPy joins them only up to this number of elements. NumPy has
+# less overhead per call, but the kernel copies many elements faster.
 _FEW = 1 << 14
 
 
 def _can_join_at_once(
     given: tuple[Tensor, ...], result: Layout, order: Sequence[int] | None
 ) -> bool:
-    """Return whether NumPy can join tensors of these layouts; here NumPy writes only C order."""
+    """Return whether NumPy can join these tensors; NumPy is used only for results in C order."""
     gapless = all(tensor._layout.contiguous for tensor in given)
     return (gapless or (order is None and result.numel <= _FEW)) and all(
         tensor._layout.dtype is result.dtype and tensor._layout.shape != (0,) for tensor in given
@@ -157,8 +157,8 @@ def _can_join_at_once(
 
 
 def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_gaps: bool) -> Tensor:
-    """Concatenate CPU tensors of one dtype whose layouts were joined before, as cat does."""
-    # With tensors that have gaps, NumPy might choose another memory order for the result.
+    """Join CPU tensors of one dtype, as `cat` does, after a first call with the same layouts."""
+    # If tensors have gaps, NumPy might choose another memory order, so it gets the result array.
     room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
     result = wrap(np.concatenate([tensor._array for tensor in given], axis, room), layout)
     if not modes.grad_off or tls.grad:
@@ -170,7 +170,7 @@ def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_ga
 
 
 class _Named:
-    """Replaces an op where common_device needs the op's name."""
+    """A substitute for an op in calls of common_device, which reads only these attributes."""
 
     name = "cat"
     tensors = tuple(f"tensors[{i}]" for i in range(64))
@@ -185,10 +185,11 @@ def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, 
         raise ShapeError(
             f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
         )
-    # PyTorch accepts an empty vector with tensors of any shape, as the start value of a loop.
+    # As in PyTorch, an empty vector may be joined with tensors of any shape, so that a loop can
+    # start with an empty vector.
     counted = [shape for shape in shapes if shape != (0,)]
     if not counted:
-        return 0, (0,)  # any axis is accepted, as in PyTorch
+        return 0, (0,)  # any dim is accepted, as in PyTorch
     first = counted[0]
     axis = normalize_axis("cat", dim, len(first))
     total = 0
@@ -226,8 +227,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor with a new axis, whose length is the number of tensors. Its dtype is the one to
-        which all promote.
+        A tensor with a new axis, whose length is the number of tensors. The dtype of the result is
+        the dtype to which all tensors promote.
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.
@@ -260,14 +261,14 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
         and common_order([tensor._layout for tensor in given]) is not None
         and out is None
     ):
-        # Joined along the old axis, the result is in channels_last; the view separates the new
-        # axis.
+        # The tensors are in channels_last. `cat` along the existing axis keeps that order, and the
+        # view splits that axis into the new axis and the old one.
         return cat(given, axis).unflatten(axis, (len(given), given[0]._layout.shape[axis]))
     return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
 
 
 def _may_be_copied(given: tuple[Any, ...]) -> bool:
-    """Return whether the tensors can simply be copied, as in batches of samples."""
+    """Return whether stack can simply copy the tensors, as when samples form a batch."""
     if not modes.plain.issuperset(map(type, given)):
         return False
     layout = given[0]._layout

@@ -20,8 +20,8 @@ from .joining import stack
 
 @composite(homes="function")
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Return each vector expanded to a grid over all of them; indexing "xy" swaps the first two
-    axes.
+    """Return one tensor per vector: the vector expanded to the shape of the grid, which has an axis
+    for each vector. With indexing "xy", the first two axes are swapped.
 
     Raises  RuntimeError for tensors with more than one axis, or of different dtypes
 
@@ -93,8 +93,8 @@ def _require_one_axis(tensors: Any) -> None:
 
 @composite(homes="function", node="stack")
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """Return all rows with one element of each vector, in order; a single vector is returned
-    itself.
+    """Return the Cartesian product of vectors as a matrix. Each row has one element of each vector;
+    the last column varies fastest. A single vector is returned unchanged.
     """
     _require_one_axis(tensors)
     if len(tensors) == 1:
@@ -104,7 +104,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 @composite(homes="function", node="stack")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Return all combinations of r elements of a vector as rows, in order of position."""
+    """Return all combinations of r elements as rows of a matrix, in the order of their indices."""
     _require_one_axis([input])
     if r < 0:
         raise ShapeError(f"Expect a non-negative number, but got {r}")

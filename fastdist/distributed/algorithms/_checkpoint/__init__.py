@@ -1,1 +1,1 @@
-"""Wrappers of modules that recompute activations in the backward pass, in PyTorch's package."""
+"""Module wrappers that recompute activations in the backward pass, under PyTorch's path."""

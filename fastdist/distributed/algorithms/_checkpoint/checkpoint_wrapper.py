@@ -1,4 +1,4 @@
-"""Wrappers of modules that recompute activations, or keep them in CPU memory."""
+"""Module wrappers that recompute activations, or keep activations in CPU memory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class CheckpointImpl(enum.Enum):
 
 
 class ActivationWrapper(Module):
-    """The base class of the wrappers; attributes and the state_dict are those of the wrapped
-    module.
+    """The base class of the wrappers. A wrapper has the attributes and the state_dict of the
+    wrapped module.
     """
 
     def __init__(self, mod: Module) -> None:
@@ -93,7 +93,8 @@ class CheckpointWrapper(ActivationWrapper):
     Args:
         mod: The module to wrap.
         checkpoint_impl: The implementation of `checkpoint`.
-        checkpoint_fn: The function that recomputes; by default `utils.checkpoint.checkpoint`.
+        checkpoint_fn: The function that runs the module and recomputes its activations; by default
+            `utils.checkpoint.checkpoint`.
         checkpoint_fn_kwargs: Options of checkpoint_fn.
     """
 
@@ -115,7 +116,7 @@ class CheckpointWrapper(ActivationWrapper):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of the wrapped module."""
         if self.checkpoint_impl is CheckpointImpl.REENTRANT and kwargs:
-            # This implementation only accepts positional arguments.
+            # The reentrant implementation accepts only positional arguments.
             return self.checkpoint_fn(
                 lambda *given: self._checkpoint_wrapped_module(*given, **kwargs),
                 *args,

@@ -1,6 +1,6 @@
 """Communication hooks of DistributedDataParallel, which reduce a bucket of gradients.
 
-default_hooks.py    the mean, also in float16 or bfloat16; wrappers that convert for another hook
+default_hooks.py    the mean, also in float16 or bfloat16; wrappers that convert another hook's data
 powerSGD_hook.py    the mean of low-rank approximations
 post_localSGD_hook.py  the mean over all members at first, later over the members on one machine
 debugging_hooks.py  no reduction, to measure a program without communication

@@ -1,4 +1,4 @@
-"""Communication hooks that reduce a bucket unchanged, or in a dtype of half the size."""
+"""Communication hooks that reduce a bucket in its own dtype, or in a dtype of half the size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Hook = Callable[[Any, GradBucket], Any]
 
 
 def _mean(process_group: Any, tensor: Tensor) -> Future[Tensor]:
-    """Start to average a tensor over a group; it is divided before the sum."""
+    """Start to average a tensor over a group; each member divides its tensor before the sum."""
     group = group_of(process_group)
     with no_grad():
         divided: Any = tensor
@@ -83,10 +83,10 @@ def _wrapper(hook: Hook, dtype: DType) -> Hook:
 
 
 def fp16_compress_wrapper(hook: Hook) -> Hook:
-    """Return a hook that calls another one with its buckets in float16."""
+    """Return a hook that converts each bucket to float16 and passes it to `hook`."""
     return _wrapper(hook, float16)
 
 
 def bf16_compress_wrapper(hook: Hook) -> Hook:
-    """Return a hook that calls another one with its buckets in bfloat16."""
+    """Return a hook that converts each bucket to bfloat16 and passes it to `hook`."""
     return _wrapper(hook, bfloat16)

@@ -17,13 +17,13 @@ _logger = logging.getLogger(__name__)
 
 
 class PostLocalSGDState:
-    """The state of `post_localSGD_hook`; a model averager synchronizes the members later.
+    """The state of `post_localSGD_hook`. In later steps, a model averager synchronizes the members.
 
     Args:
         process_group: The group that reduces gradients at first; the default group if None.
         subgroup: The group that reduces gradients later; the members on one machine if None.
         start_localSGD_iter: The number of steps in which all members reduce gradients.
-        post_local_gradient_allreduce: Whether gradients are reduced at all later.
+        post_local_gradient_allreduce: Whether gradients are reduced at all after these steps.
     """
 
     __slots__ = [
@@ -41,7 +41,7 @@ class PostLocalSGDState:
         self.process_group, self.subgroup = process_group, subgroup
         self.start_localSGD_iter = start_localSGD_iter
         self.post_local_gradient_allreduce = post_local_gradient_allreduce
-        # The number of steps that have begun; it stays at start_localSGD_iter.
+        # The number of steps, counted up to start_localSGD_iter.
         self.iter = 0
 
     def maybe_increase_iter(self, bucket: GradBucket) -> None:

@@ -34,11 +34,11 @@ class PowerSGDState:
         process_group: The group; the default group if None.
         matrix_approximation_rank: The width of the thin matrices.
         start_powerSGD_iter: The iteration from which gradients are compressed.
-        min_compression_rate: A gradient is compressed if its size shrinks at least by this factor.
-        use_error_feedback: Whether the error of the compression is added in the next iteration.
-        warm_start: Whether the next iteration starts with the thin matrices of the last one.
+        min_compression_rate: A gradient is compressed if it shrinks by more than this factor.
+        use_error_feedback: Whether the compression error is added to the next iteration's gradient.
+        warm_start: Whether an iteration starts with the thin matrices of the previous iteration.
         orthogonalization_epsilon: Added to the norms of columns; 0 selects a QR decomposition.
-        random_seed: The seed of the first matrices, which must be the same on all processes.
+        random_seed: The seed of the first thin matrices. All processes must pass the same seed.
         compression_stats_logging_frequency: Ignored.
         batch_tensors_with_same_shape: Ignored; it does not affect results.
 
@@ -72,7 +72,7 @@ class PowerSGDState:
         self.use_error_feedback, self.warm_start = use_error_feedback, warm_start
         self.orthogonalization_epsilon = orthogonalization_epsilon
         self.rng = np.random.default_rng(random_seed)
-        # Maps a bucket's index to its compression error, and to its thin matrices.
+        # Two maps with a bucket's index as key: the bucket's compression error and thin matrices.
         self.error_dict: dict[int, Tensor] = {}
         self.q_memory_dict: dict[int, list[Tensor]] = {}
         self.iter = 0

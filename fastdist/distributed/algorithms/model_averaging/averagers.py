@@ -32,7 +32,7 @@ class ModelAverager(ABC):
 
     @abstractmethod
     def average_parameters(self, params: Iterable[Any]) -> None:
-        """Replace parameters by their means if it is time for that."""
+        """Count a step; replace parameters by their means in the steps that the class selects."""
 
 
 class PeriodicModelAverager(ModelAverager):
@@ -62,7 +62,7 @@ class PeriodicModelAverager(ModelAverager):
         self.period, self.warmup_steps = period, warmup_steps
 
     def average_parameters(self, params: Iterable[Any]) -> None:
-        """Count a step, and replace parameters by their means if it is the last step of a period.
+        """Replace parameters by their means if a period begins with this step; count the step.
 
         Args:
             params: Parameters, or an optimizer's `param_groups`; only parameters with gradients

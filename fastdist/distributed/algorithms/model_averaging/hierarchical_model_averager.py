@@ -19,19 +19,19 @@ _logger = logging.getLogger(__name__)
 class HierarchicalModelAverager(averagers.ModelAverager):
     """Averages parameters over small groups often, and over larger groups less often.
 
-    In a step in which several periods end, only the largest group averages.
-    Source: J. Wang, G. Joshi et al., "SlowMo" and its hierarchical form, local SGD with several
-    levels.
+    In a step whose number is a multiple of several periods, only the largest group averages.
+    Source: J. Wang, G. Joshi et al., "SlowMo", and its hierarchical form: local SGD with several
+    levels of groups.
 
     Args:
         period_group_size_dict: Maps a period to the number of members that average together.
-            Periods and sizes must increase; the last size is that of the complete group.
+            Periods and sizes must increase; the last size must be the complete group's size.
         warmup_steps: The number of initial steps without averaging.
         process_group: The complete group; the default group if None.
 
     Raises:
-        ValueError: There is no period, a period is not positive, the last size is not that of the
-            group, or warmup_steps is negative.
+        ValueError: There is no period, a period is not positive, the last size is not the group's
+            size, or warmup_steps is negative.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class HierarchicalModelAverager(averagers.ModelAverager):
             )
 
     def _find_process_group(self) -> Any:
-        """Return the largest group that averages in this step; None if there is none."""
+        """Return the largest group that averages in this step; None if no group averages."""
         for period in reversed(self._periods):
             if self.step % period == 0:
                 return self.period_process_group_dict[period]

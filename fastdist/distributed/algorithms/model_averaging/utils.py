@@ -20,7 +20,7 @@ __all__ = [
 
 
 def average_parameters(params: Iterable[Tensor], process_group: Any) -> None:
-    """Replace parameters by their means over a group; do nothing outside of the group.
+    """Replace parameters by their means over a group; do nothing in a process outside the group.
 
     Parameters with the same dtype and device share one message, so none is converted. All members
     must pass parameters with the same shapes.

@@ -1,4 +1,4 @@
-"""PyTorch's names for starting elastic workers: the classes raise errors; `errors` works."""
+"""PyTorch's names for starting elastic workers: only `errors` works, the classes raise errors."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """RemoteModule: a module on another worker that is called like a local one."""
 
-# A call sends an RRef of the module and the call's arguments, and receives its result. Both workers
-# record the graph of the call as for any remote call, so that a distributed backward pass goes
-# through it, and gradients stay with the parameters. Parameters, submodules and hooks of the module
-# are on the other worker. Methods that access them here raise errors: the methods of the base class
+# A call sends an RRef of the module and the call's arguments, and receives the result. Both workers
+# record the graph of the call as for any remote call. So a distributed backward pass goes through
+# the module, and gradients stay with the parameters. The module's parameters, submodules and hooks
+# are on the other worker. Methods of Module that access them raise errors here: otherwise they
 # would report that the module has no parameters, submodules or hooks.
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _NO_INTERFACES = (
 
 
 class _RemoteModule(Module):
-    """The base of RemoteModule; in PyTorch it also accepts a TorchScript interface.
+    """The base of RemoteModule. PyTorch's class also accepts a TorchScript interface.
 
-    Raises  NotImplementedError for such an interface; the errors of RemoteModule
+    Raises  NotImplementedError if an interface is passed; the errors of RemoteModule
     """
 
     on: str | int
@@ -66,9 +66,9 @@ class _RemoteModule(Module):
         module_rref: rpc.RRef[Any],
         _module_interface_cls: object = None,
     ) -> RemoteModule:
-        """Return a RemoteModule for an existing module; remote_device names its worker and device.
+        """Return a RemoteModule for an existing module on the worker and device `remote_device`.
 
-        Raises  ValueError if the module is on another worker; the errors of RemoteModule
+        Raises  ValueError if the module is on a different worker; the errors of RemoteModule
         """
         made = RemoteModule.__new__(RemoteModule)
         Module.__init__(made)
@@ -110,8 +110,8 @@ class _RemoteModule(Module):
         return self.module_rref, args, kwargs, self.device, self.is_device_map_set
 
     def remote_parameters(self, recurse: bool = True) -> list[rpc.RRef[Parameter]]:
-        """Return RRefs of the module's parameters, for a DistributedOptimizer; with recurse=False,
-        without the parameters of submodules.
+        """Return RRefs of the module's parameters, for a DistributedOptimizer; if `recurse` is
+        true, the parameters of submodules are included.
         """
         owner = self.module_rref.owner()
         found: list[rpc.RRef[Parameter]] = rpc.rpc_sync(
@@ -146,12 +146,12 @@ class _RemoteModule(Module):
 
 
 class RemoteModule(_RemoteModule):
-    """A module on another worker: it is constructed there as module_cls(*args, **kwargs).
+    """A module on another worker, which constructs it as `module_cls(*args, **kwargs)`.
 
-    `remote_device` is "worker1/cuda:0" or "rank:1/cpu"; the default device is the CPU. Arguments
-    are moved to the module's device. Results come back on the CPU, unless a device map maps the
-    module's device to one of the caller. A RemoteModule that is sent by RPC refers to the same
-    module.
+    `remote_device` is, for example, "worker1/cuda:0" or "rank:1/cpu"; the default device is the
+    CPU. The arguments of a call are moved to the module's device. Results come back on the CPU,
+    unless a device map maps the module's device to a device of the caller. A RemoteModule that is
+    sent by RPC refers to the same module.
 
     Thread  any; forward and train wait for the other worker
     Raises  AssertionError before rpc.init_rpc; ValueError for another format of remote_device;
@@ -160,8 +160,8 @@ class RemoteModule(_RemoteModule):
     Args:
         remote_device: The worker and the device of the module.
         module_cls: A class, or function, that the other worker can import.
-        args: Its positional arguments; none if None.
-        kwargs: Its keyword arguments; none if None.
+        args: The positional arguments of `module_cls`; none if None.
+        kwargs: The keyword arguments of `module_cls`; none if None.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ def _set_training(module_rref: rpc.RRef[Any], mode: bool) -> None:
 
 
 def _local(module_rref: rpc.RRef[Any]) -> Module:
-    """Return the module, which other workers may call here.
+    """Return the module of an RRef, after a check that other workers may call the module.
 
     Raises  TypeError if the argument is not an RRef of a Module; in strict mode,
             ForbiddenFunctionError if the module's forward was neither exported nor allowed
@@ -273,7 +273,7 @@ def _local(module_rref: rpc.RRef[Any]) -> Module:
 
 
 def _moved(value: Any, device: Device) -> Any:
-    """Return a value with its tensors on a device; tuples, lists and dicts are searched."""
+    """Return a value whose tensors, also those in tuples, lists and dicts, are on a device."""
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, dict):

@@ -11,17 +11,19 @@ spin_policy.py  decides whether to spin before sleeping
 Note [Rings]
 A call through a ZeroMQ socket wakes four threads: an I/O thread at each end, in both directions. A
 ring wakes two threads or none. The sender copies the message into memory that both processes map,
-and advances a counter. The receiver polls the counter for some microseconds, then sets a second
-word and sleeps. A writer that finds that word set writes one byte to the bell. When the bell's
-socket closes, each process learns that the other has closed the ring or ended.
+and advances a counter. The receiver polls the counter for some microseconds. Then it sets a flag,
+and sleeps. A writer that finds the flag set writes one byte to the bell. When one process closes
+the ring or ends, the other process sees that the bell's socket has closed.
 
-A fence on each side orders words and messages: a reader that sees a counter also sees the message.
-If each process writes one word and reads the other's, at least one of them sees the new value. So a
-sleeping reader is woken, or sees the message before it sleeps. The fence needs an x86 processor
-(system/fence.py); other processors use no rings.
+Counter and flag are words in the shared memory. A memory fence on each side orders the accesses: a
+reader that sees a new counter also sees the message. If each process writes its own word and then
+reads the other's word, at least one of them sees the new value. So either the writer sees that the
+reader sleeps and wakes it, or the reader sees the message before it sleeps. The fence needs an x86
+processor (system/fence.py); other processors use no rings.
 
 Each lane has a separate ring. When the bell of the shared lane's ring closes, the peer is gone;
-knocks (sockets/pulse.py) show whether it is frozen. When a ring breaks, a ZeroMQ lane replaces it.
-The calls under way are then in doubt, as after any broken connection. Reconciliation
-(rpc/workers/reconciliation.py) decides about each of them, so that no call runs twice or is lost.
+knocks (sockets/pulse.py) show whether a peer is frozen. When a ring breaks, a ZeroMQ lane replaces
+it. The calls under way are then in doubt, as after any broken connection. Reconciliation
+(rpc/workers/reconciliation.py) finds out which of them arrived, so that no call runs twice or is
+lost.
 """

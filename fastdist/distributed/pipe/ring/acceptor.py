@@ -21,16 +21,17 @@ from . import meeting
 from .end import RingEnd
 from .spin_policy import SpinPolicy
 
-# Each ring takes a descriptor and, once used, some memory. Later callers use ZeroMQ only.
+# Each ring takes a file descriptor and, after its first use, some memory. Further callers use
+# ZeroMQ only.
 MOST_RINGS: Final = 1024
-# The most messages from rings in a row, before the other addresses get a turn.
+# The most messages that are read from rings before the other addresses are read.
 _MOST_IN_A_ROW: Final = 32
 
 _logger = logging.getLogger(__name__)
 
 
 class RingCaller:
-    """The answering end of one caller's ring; it is the route of messages that came through it.
+    """The answering end of one caller's ring, and the route of the messages from that caller.
 
     Thread  reply and go_on: any; all other methods: the reader of the acceptor
     """
@@ -77,11 +78,11 @@ class RingAcceptor:
         self._listener: socket.socket | None = meeting.listen(path)
         self._listener_fd = self._listener.fileno()
         poller.register(self._listener_fd, select.POLLIN)
-        # Map a descriptor to a connection with an incomplete handshake, or to a caller with a ring.
+        # By file descriptor: connections with an incomplete handshake, and callers with a ring.
         self._asking: dict[int, socket.socket] = {}
         self._callers: dict[int, RingCaller] = {}
-        # Callers that ring no bell while this reader is awake; it checks their rings before it
-        # sleeps.
+        # Callers that do not ring the bell, because this reader is awake. The reader checks their
+        # rings itself, and again before it sleeps.
         self._awake: list[RingCaller] = []
         self._in_a_row = 0
         self._spin_policy = SpinPolicy()
@@ -89,7 +90,7 @@ class RingAcceptor:
     def take(self) -> Received | None:
         """Return the next message of a ring, or None.
 
-        After several messages in a row it returns None once, so that other addresses get a turn.
+        After _MOST_IN_A_ROW messages this returns None once, so that other addresses are read.
         """
         if self._in_a_row >= _MOST_IN_A_ROW:
             self._in_a_row = 0
@@ -106,7 +107,7 @@ class RingAcceptor:
             if frames is not None:
                 self._in_a_row += 1
                 if len(self._awake) > 1:
-                    # Next time the other callers come first.
+                    # The next call looks at the rings of the other callers first.
                     self._awake.remove(caller)
                     self._awake.append(caller)
                 return Received(caller, frames, None)
@@ -114,11 +115,11 @@ class RingAcceptor:
         return None
 
     def look(self) -> bool:
-        """Spin for a while until a message arrives; return whether one did."""
+        """Spin for a short time, or until a message arrives; return whether one has arrived."""
         return bool(self._awake) and self._spin_policy.look(self._has_some)
 
     def fall_asleep(self) -> bool:
-        """Request all callers to ring; return False if a message has arrived in the meantime."""
+        """Request that callers ring for new messages; return False if a message has arrived."""
         while self._awake:
             caller = self._awake[-1]
             if caller.end.bell.has_ended and not caller.end.reader.has_some():
@@ -145,7 +146,7 @@ class RingAcceptor:
                 self._let_in()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close all rings; answers that did not fit get linger_s to be written."""
+        """Close all rings; answers that still do not fit after `linger_s` seconds are dropped."""
         self._stop_meeting()
         deadline = time.monotonic() + linger_s
         for fd, caller in list(self._callers.items()):
@@ -172,8 +173,8 @@ class RingAcceptor:
         except BlockingIOError:
             return
         except OSError as error:
-            # For example, no descriptor is left. Waiting callers are refused, and use another
-            # transport.
+            # For example, no file descriptor is free. The callers that wait are refused, and use
+            # another transport.
             _logger.warning("no longer accepting rings from callers on this host: %s", error)
             self._stop_meeting()
             return

@@ -1,4 +1,4 @@
-"""The bell of a ring: a Unix socket whose bytes wake the peer; its end means the peer's end."""
+"""The bell of a ring: a Unix socket whose bytes wake the peer, and which closes if a peer ends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 _BYTE: Final = b"\0"
 _AT_ONCE: Final = 4096
-# A peer that rings faster than this process reads must not delay others: remaining bytes are read
-# the next time.
+# A peer that rings faster than this process reads must not delay other peers. So `drain` reads at
+# most this often; the next call reads the remaining bytes.
 _MOST_READS: Final = 64
 
 
@@ -24,8 +24,8 @@ class BellSocket:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self.fd = connected.fileno()
-        # The peer has closed its end, and reads and writes no more. Earlier messages can still be
-        # read.
+        # Whether the peer has closed its end. It then reads and writes nothing more, but earlier
+        # messages can still be read.
         self.has_ended = False
 
     def ring(self) -> None:
@@ -33,7 +33,7 @@ class BellSocket:
         try:
             self._socket.send(_BYTE)
         except BlockingIOError:
-            pass  # the socket's buffer is full, so the peer will wake
+            pass  # the socket's buffer is full of unread bytes, so the peer will wake
         except OSError:
             self.has_ended = True
 

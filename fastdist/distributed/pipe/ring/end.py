@@ -38,16 +38,18 @@ class RingEnd:
         self.write, self.read = self.writer.write, self.reader.read
 
     def write_in_pieces(self, frames: Sequence[Buffer]) -> bool:
-        """Queue a message that is written in pieces as space allows; return whether it is
-        written.
+        """Queue a message that is written in pieces as space allows; return whether all of it is
+        written already.
         """
         self.writer.begin(frames)
         return self.go_on()
 
     def go_on(self) -> bool:
-        """Write more pieces of a message; if some are left, the peer rings when it has space."""
-        # The bell is only requested for pending pieces: it would wake a caller that waits for its
-        # answer.
+        """Write more pieces of queued messages, and return whether all are written. If not, the
+        peer will ring the bell when the ring has space.
+        """
+        # The peer must ring the bell only if pieces are pending: otherwise the bell would wake a
+        # caller that waits for an answer.
         is_all = not self.writer.is_busy()
         while not is_all and not self.bell.has_ended:
             try:
@@ -65,6 +67,7 @@ class RingEnd:
         if not self._memory.closed:
             self.bell.close()
             for release in (self.writer.release, self.reader.release, self._memory.close):
-                # A part is in use if a signal handler has interrupted a read or a write.
+                # BufferError: a signal handler has interrupted a read or a write, which still uses
+                # a part of the memory.
                 with suppress(BufferError):
                     release()

@@ -15,14 +15,15 @@ from ..lane import READABLE, WRITABLE, Lane, LaneClosed, LaneInDoubt, LaneTimeou
 from . import meeting
 from .spin_policy import SpinPolicy
 
-# A sleeper wakes after this time and rings: if it missed a bell, the peer may have missed one too.
+# A sleeping thread wakes after this time, and rings the peer's bell: if this side has missed a
+# bell, the peer may have missed one too.
 _LOOK_UP_MS: Final = 2000
 
 
 class RingLane:
-    """A Lane through a ring. See Note [Rings]; `instead` creates the ZeroMQ lane that replaces it.
+    """A Lane through a ring: see Note [Rings]. If the ring ends, `instead` creates a ZeroMQ lane.
 
-    Raises  OSError if the peer grants no ring
+    Raises  OSError if the peer does not accept a ring
     """
 
     transport = "shm"
@@ -106,7 +107,7 @@ class RingLane:
             self._hang_up()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the lane; a second call has no effect. Sent messages stay readable."""
+        """Close the lane; a second call has no effect. The peer can still read sent messages."""
         self._end.release()
         if self._instead is not None:
             self._instead.close(linger_s)
@@ -115,7 +116,7 @@ class RingLane:
         try:
             return self._end.read()
         except MessageError:
-            # The following bytes are invalid. The calls are queried again over ZeroMQ.
+            # The rest of the ring is invalid. The state of pending calls is queried over ZeroMQ.
             self._hang_up()
             return None
 
@@ -158,7 +159,7 @@ class RingLane:
             else:
                 self._end.bell.drain()
         if is_over():
-            return  # messages that arrived before the end still count
+            return  # a message that arrived before the lane was closed is still received
         if closed:
             raise LaneClosed(f"the ring of the worker at {self._path} was closed")
         if not ready:

@@ -1,4 +1,4 @@
-"""The handshake in which two processes of one user map the same ring, over a Unix socket."""
+"""The handshake over a Unix socket in which two processes of one user map the same ring."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def why_not_viable() -> str | None:
 
 
 def path_of(endpoint: str) -> str:
-    """Return the path on which the worker with an ipc endpoint accepts rings."""
-    # One letter, because a Unix socket's path is limited, and the endpoint may be near the limit.
+    """Return the path on which the worker with this ipc endpoint accepts rings."""
+    # Only one letter is added, because the length of a Unix socket's path is limited, and the
+    # endpoint may be near the limit.
     return endpoint.removeprefix("ipc://") + "r"
 
 
@@ -57,9 +58,9 @@ def listen(path: str) -> socket.socket:
 
 
 def ask(path: str, max_frame_bytes: int) -> RingEnd:
-    """Return a caller's end of a ring to the worker at path, without waiting for the worker.
+    """Return the caller's end of a new ring to the worker at `path`; do not wait for the worker.
 
-    Raises  OSError if no worker listens there, or its backlog is full
+    Raises  OSError if no worker listens on `path`, or the backlog is full
     """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     fd = -1
@@ -81,8 +82,8 @@ def ask(path: str, max_frame_bytes: int) -> RingEnd:
 def answer(line: socket.socket, max_frame_bytes: int) -> RingEnd:
     """Return the answering end of the ring whose memory a peer has sent.
 
-    Raises  BlockingIOError if nothing has arrived yet; OSError if the message is invalid or comes
-            from another user
+    Raises  BlockingIOError if nothing has arrived yet; OSError if the message is invalid, or was
+            sent by another user's process
     """
     word, fds, flags, _ = socket.recv_fds(line, len(WORD), 1)
     try:

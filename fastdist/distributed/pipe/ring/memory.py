@@ -13,8 +13,9 @@ from fastdist.system.fence import fence, full_fence
 
 from ..frames import Buffer
 
-# The size of one direction. Larger messages are sent in pieces, with a wake-up of the other end for
-# each. Tensors from 192 KB on do not use a ring, and smaller ones fit behind earlier messages.
+# The bytes of memory for one direction. A larger message is sent in pieces, and each piece needs a
+# wake-up of the other end. Tensors of 192 KB or more do not use a ring. Smaller tensors fit, even
+# after earlier messages that are still unread.
 CAPACITY: Final = 1 << 18
 _MASK: Final = CAPACITY - 1
 _HEADS: Final = 4096
@@ -32,26 +33,26 @@ _WRITER_WAITS: Final = 24
 _HEADER: Final = Struct("<QQ")
 _STEP: Final = _HEADER.size
 _PADDING: Final = bytes(_STEP)
-# In place of that flag: there is no data up to the end of the memory.
+# A header with this number instead of the flag says that the rest of the memory has no data.
 _NOTHING: Final = 2
-# If the ring is empty and its position is beyond this offset, the writer starts again at the
-# beginning. So small messages use a few pages, which stay in the processor's caches, and other
+# If the ring is empty and the writer's position is beyond this offset, the writer starts again at
+# the beginning. So small messages use a few pages, which stay in the processor's caches, and other
 # pages are never touched.
 _FAR: Final = 1 << 14
-# The most frames of a message: a head, its tensors, and the pieces of these.
+# The most frames of a message, which has a head, tensors, and pieces of tensors.
 _MOST_FRAMES: Final = 1 << 18
 
 # Note [What the other end may write]
-# The other end maps the same memory, and may run any program that has become a member. It may write
-# any number anywhere, at any moment. So each end keeps its own position privately and only
-# publishes it. It loads the other end's position once, checks it, and works with the copy. Private
-# positions are whole steps, so a header never extends over the end of a direction. Data is copied
-# before it is examined. Numbers that a correct writer never writes raise MessageError, and the ring
-# ends.
+# The process at the other end maps the same memory, and may run any program that has become a
+# member. It may write any number anywhere, at any moment. So each end has its own position in
+# private memory, and writes it to the ring only for the other end. An end loads the other end's
+# position once per call, checks it, and works with the copy. Private positions are multiples of
+# _STEP, so a header never extends over the end of a direction. Data is copied before it is
+# examined. A number that a correct writer never writes raises MessageError, and the ring ends.
 
 
 class RingWriter:
-    """The writing end; `ring` wakes the reader if it sleeps.
+    """The writing end; it calls `ring` to wake a reader that sleeps.
 
     Thread  one at a time
     Note    data counts as written when the counter is advanced: an interrupted write has no effect
@@ -66,13 +67,13 @@ class RingWriter:
         self._at = 0
         self._start = _HEADS + way * CAPACITY
         self._ring = ring
-        # The remaining pieces of messages that did not fit.
+        # The pieces that are still to be written, of messages that did not fit.
         self._pieces: deque[memoryview] = deque()
 
     def write(self, frames: Sequence[Buffer]) -> bool:
         """Write a complete message; return False if it does not fit now.
 
-        Note    also False if the positions are inconsistent; `go_on` then raises
+        Note    this also returns False if the positions are inconsistent; `go_on` then raises
         """
         words, memory = self._words, self._memory
         at, read = self._at, words[_READ]
@@ -98,7 +99,7 @@ class RingWriter:
         return True
 
     def begin(self, frames: Sequence[Buffer]) -> None:
-        """Queue a message for `go_on`, after messages that are queued already."""
+        """Queue a message for `go_on`, behind messages that are queued already."""
         follow = len(frames)
         for frame in frames:
             follow -= 1
@@ -106,7 +107,7 @@ class RingWriter:
             self._pieces += map(memoryview, filter(len, (header, frame, padding)))
 
     def go_on(self) -> bool:
-        """Write as much as fits; return whether all is written."""
+        """Write as much of the queued messages as fits; return whether all of it is written."""
         words, pieces, at = self._words, self._pieces, self._at
         room = CAPACITY - (at - words[_READ])
         if not 0 <= room <= CAPACITY:
@@ -132,7 +133,9 @@ class RingWriter:
         return self._at - self._words[_READ] < CAPACITY
 
     def waits(self) -> bool:
-        """Request a ring of the bell when there is space; return False if there is space now."""
+        """Request that the reader ring the bell when there is space; return False if there is some
+        now.
+        """
         self._words[_WRITER_WAITS] = 1
         full_fence()
         if self.has_room():
@@ -164,8 +167,8 @@ class RingWriter:
         with fence:
             pass
         if words[_READER_SLEEPS]:
-            # The writer clears the flag and then rings, so that it also wakes a reader that went to
-            # sleep again in the meantime.
+            # The flag is cleared before the bell rings. So a reader that goes to sleep again in
+            # between, and sets the flag again, is woken too.
             words[_READER_SLEEPS] = 0
             self._ring()
 
@@ -183,7 +186,7 @@ class RingWriter:
 
 
 class RingReader:
-    """The reading end; `ring` wakes the writer if it waits for space.
+    """The reading end; it calls `ring` to wake a writer that waits for space.
 
     `max_frame_bytes` is the largest accepted frame size.
 
@@ -219,7 +222,7 @@ class RingReader:
         return self._words[_WRITTEN] != self._at
 
     def read(self) -> list[Buffer] | None:
-        """Return the next message, or None if it has not arrived completely.
+        """Return the next message, or None if no further message has arrived completely.
 
         Raises  MessageError for data that a correct writer never writes; the ring is unusable then
         """
@@ -254,7 +257,7 @@ class RingReader:
         return self._read_in_pieces(at, at + there)
 
     def sleeps(self) -> bool:
-        """Request a ring of the bell when data is written; return False if there is data now."""
+        """Request that the writer ring the bell for new data; return False if there is some now."""
         words = self._words
         words[_READER_SLEEPS] = 1
         with fence:
@@ -265,7 +268,7 @@ class RingReader:
         return False
 
     def wakes(self) -> None:
-        """Withdraw the request to ring."""
+        """Withdraw the request to ring the bell."""
         self._words[_READER_SLEEPS] = 0
 
     def release(self) -> None:
@@ -326,12 +329,12 @@ class RingReader:
 class _Message:
     """The received part of a message.
 
-    Its memory grows with the received data, whatever size is announced.
+    Its memory grows with the data that has arrived, whatever size a header announces.
     """
 
     def __init__(self) -> None:
         self.frames: list[Buffer] = []
-        # The bytes that are left of the current frame, including the padding.
+        # The bytes of the current frame that have not been taken, including the padding.
         self.left = 0
         self.is_whole = False
         self._frame = bytearray()
@@ -346,7 +349,7 @@ class _Message:
             self._end_frame()
 
     def take(self, part: memoryview) -> None:
-        """Copy the next part of a frame; part is not accessed afterwards."""
+        """Copy the next part of a frame; `part` is not accessed after this call."""
         self._frame += part[: self._size - len(self._frame)]
         self.left -= len(part)
         if not self.left:
@@ -363,5 +366,5 @@ def _words_of(memory: mmap.mmap, way: int) -> memoryview:
 
 
 def _padded(size: int) -> int:
-    """Return the size of a frame with its header, rounded up to whole steps."""
+    """Return the size of a frame with its header, rounded up to a multiple of _STEP."""
     return (size + 2 * _STEP - 1) & -_STEP

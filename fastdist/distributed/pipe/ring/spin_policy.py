@@ -7,22 +7,22 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-# Sleeping and waking takes 10 to 40 us at each end, and cold caches slow down the work after it.
-# Spinning for longer than a short call and its answer take is worse than sleeping. A call of 8x8
-# tensors in a context is answered in 100 to 190 us. Forward and backward together take 410 us, but
-# 610 us if spinning ends after 100 us (2 cores of a shared AMD EPYC, Zen 5). With 400 us, some jobs
-# of several workers gained 5 %, but remote().to_here() was a third slower.
+# Sleeping and waking takes 10 to 40 us at each end, and cold caches slow down the work afterwards.
+# But it is better to sleep than to spin for longer than a short call takes. A call of 8x8 tensors
+# in a context is answered in 100 to 190 us. Forward and backward together take 410 us, but 610 us
+# if spinning ends after 100 us (2 cores of a shared AMD EPYC, Zen 5). With a limit of 400 us, some
+# jobs of several workers became 5 % faster, but remote().to_here() became a third slower.
 LOOK_NS: Final = 200_000
 _LOOKS_A_TIME: Final = 16
-# After many failures in a row, spinning is tried once in 2 ** _MOST_DOUBLINGS times.
+# After many failures in a row, only one of 2 ** _MOST_DOUBLINGS calls of `look` spins.
 _MOST_DOUBLINGS: Final = 8
 
 
 class SpinPolicy:
-    """Decides from earlier successes how long to spin.
+    """Decides from earlier successes whether to spin.
 
     Spinning occupies a processor and the interpreter lock. If all processors are busy, or the other
-    end is slow, it delays the answer for which it waits.
+    end is slow, spinning delays the answer that it waits for.
 
     Thread  one at a time
     """

@@ -14,17 +14,19 @@ from .lane import RingLane
 class WatchedRingLane(RingLane):
     """A RingLane that reports connection events like a watched lane of ZeroMQ.
 
-    The ring is the connection until it ends or hang_up is called; both are reported as a break.
-    Only then `instead` creates a ZeroMQ lane, which reports whether the peer is back. Earlier, its
-    socket, monitor and connection would use five descriptors of both ends for nothing. When the
-    ring has ended, the ZeroMQ lane also carries the messages. The reader then sends the greeting
-    again, and queries the state of its calls.
+    The ring is the connection until the ring ends or hang_up() is called. The lane reports both as
+    a break of the connection. After a break, `instead` creates a ZeroMQ lane, which reports whether
+    the peer is back. The ZeroMQ lane is not created earlier, because its socket, monitor and
+    connection use five file descriptors of the two ends. When the ring has ended, the ZeroMQ lane
+    also carries the messages. The reader then sends the greeting again, and queries the state of
+    its calls.
 
     `knock_at` is the path of the peer's Unix socket of libzmq.
 
     Thread  as any Lane; events() and next_connection_event: one thread, while there is a ring
-    Note    after a break next_connection_event creates the ZeroMQ lane, and until then nothing is
-            sent or received. For most peers a break is final, and the method is not called again
+    Note    after a break, next_connection_event creates the ZeroMQ lane. For most peers a break is
+            final, and next_connection_event is not called again. After the end of the ring,
+            try_send and try_receive do nothing until there is a ZeroMQ lane
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class WatchedRingLane(RingLane):
         self.pulse.reached(knock_at)
         self._zeromq: Lane | None = None
         self._is_connected = True
-        self._is_over = False  # of the ring
+        self._is_over = False  # whether the ring has ended
         # Connection events that next_connection_event has not returned yet.
         self._events = [monitor.HANDSHAKE_SUCCEEDED]
 
@@ -53,8 +55,8 @@ class WatchedRingLane(RingLane):
             return True
         if self._instead is not None or self._end.writer.is_busy():
             return False
-        # There is not enough space now. Copied, because the sender may change the memory
-        # afterwards.
+        # There is not enough space now. The frames are copied, because the sender may change their
+        # memory afterwards.
         self._end.write_in_pieces([bytes(frame) for frame in frames])
         return True
 
@@ -113,14 +115,14 @@ class WatchedRingLane(RingLane):
         return kind
 
     def hang_up(self) -> None:
-        """End the connection, which ZeroMQ then renews; messages in the ring stay readable."""
+        """End the connection; ZeroMQ then reconnects. Messages in the ring can still be read."""
         if self._zeromq is not None:
             self._zeromq.hang_up()
         elif self._is_connected:
             self._break()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the lane; a second call has no effect. Sent messages stay readable."""
+        """Close the lane; a second call has no effect. The peer can still read sent messages."""
         super().close(linger_s)
         self._watching_pulse.disconnected()
         if self._zeromq is not None:

@@ -16,7 +16,7 @@ from .zeromq import ZmqLane, ZmqListener
 
 
 class IpcTransport:
-    """A Unix socket in a directory that only this user can enter, so it needs no keys."""
+    """A Unix socket in a directory that only this user can enter, so that no keys are needed."""
 
     tells_peers_apart = False
 
@@ -34,7 +34,7 @@ class IpcTransport:
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
         """Return whether the peer's socket file exists here and belongs to this user.
 
-        Note    containers of one machine may not share files, and users of a machine do not trust
+        Note    some containers of one machine share no files, and users of a machine do not trust
                 each other
         """
         if not same_host:

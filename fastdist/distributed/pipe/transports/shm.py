@@ -1,4 +1,4 @@
-"""The transport of rings in shared memory between processes of one machine, with ZeroMQ."""
+"""The transport between processes of one machine by rings in shared memory, and by ZeroMQ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ShmTransport(IpcTransport):
     """Rings for lanes; ZeroMQ's ipc carries everything that rings cannot."""
 
     def why_not_viable(self) -> str | None:
-        """Return a reason if the system or libzmq does not support this; otherwise None."""
+        """Return a reason if the system has no rings, or libzmq no ipc; otherwise None."""
         return meeting.why_not_viable() or super().why_not_viable()
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
@@ -49,7 +49,7 @@ class ShmTransport(IpcTransport):
         watched: bool,
         unreachable_ms: int,
     ) -> Lane:
-        """Return a new lane: a ring, or a ZeroMQ lane if the peer grants no ring."""
+        """Return a new lane: a ring, or a ZeroMQ lane if the peer does not accept a ring."""
         bell, path = cast(Doorbell, closed), meeting.path_of(address)
 
         def by_zeromq(

@@ -13,7 +13,7 @@ from .zeromq import ZmqLane, ZmqListener
 
 
 class TcpTransport:
-    """A TCP port that accepts the members of the job."""
+    """A TCP port that accepts connections of the job's members."""
 
     tells_peers_apart = True
 
@@ -26,7 +26,7 @@ class TcpTransport:
         cast(ZmqListener, listener).bind("uv", tcp_endpoint(host, 0), cast(Security, security))
 
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
-        """Return True: whether packets arrive is unknown before they are sent."""
+        """Return True, because it is unknown before a connection whether packets arrive."""
         return True
 
     def connect(

@@ -41,8 +41,8 @@ from fastdist.distributed.sockets import (
 
 # Every frame is copied into libzmq's memory when it is sent. Without the copy, frames from 256 KiB
 # on would be a quarter faster. But then the caller's memory would have to stay unchanged for an
-# unknown time, and pyzmq would start a thread to learn when it is free. Large tensors for the same
-# machine use a shared-memory channel instead.
+# unknown time, and pyzmq would start a thread to learn when the memory is free. Large tensors for
+# the same machine use a shared-memory channel instead.
 
 # The most routes to remember; a process does not have descriptors for more connections.
 _MOST_ROUTES: Final = 1 << 17
@@ -58,7 +58,7 @@ _RCVMORE: Final = int(zmq.RCVMORE)
 
 
 class ZmqLane:
-    """A DEALER, and the bell that ends every wait on it; a watched lane also has a pulse.
+    """A DEALER socket, and the bell that ends every wait on the lane; a watched lane has a pulse.
 
     Note    see Note [ZMQ_FD is edge triggered] in sockets/waiting.py: each wait queries the socket
             before it sleeps
@@ -83,7 +83,8 @@ class ZmqLane:
             zmq.DEALER, f"lane to {peer} by {transport}", options=reach_options(unreachable_ms)
         )
         try:
-            # The monitor is created before `connect`, because it would miss the first events.
+            # The monitor is created before `connect`, because a later one would miss the first
+            # events.
             self.pulse = Pulse() if watched else pulse
             self.monitor = None if self.pulse is None else SocketMonitor(self.socket)
             connect(self.socket, address, security, peer)
@@ -145,13 +146,13 @@ class ZmqLane:
             try:
                 return _receive(self.socket)
             except zmq.Again:
-                # If there is no message, the lane woke because a connection ended or was made.
+                # There is no message, so perhaps the lane woke because a connection ended or began.
                 if self._has_sent and _events(self.socket) & WRITABLE:
                     raise LaneInDoubt(f"the lane to {self.address} may have reconnected") from None
             self._sleep(READABLE, deadline)
 
     def events(self) -> int:
-        """Return READABLE, WRITABLE, both or neither, which have ZeroMQ's values."""
+        """Return READABLE, WRITABLE, both or neither; ZeroMQ's flags have the same values."""
         return _events(self.socket)
 
     def fileno(self) -> int:
@@ -193,7 +194,7 @@ class ZmqLane:
         is_last = left_ms is not None and left_ms <= _DOUBT_AFTER_MS
         ready = self._poller.poll(left_ms if is_last else _DOUBT_AFTER_MS)
         for fd, _ in ready:
-            # Messages that arrived before the end still count.
+            # A message that arrived before the lane was closed is still received.
             if fd == self._closed_fd and not _events(self.socket) & event:
                 raise LaneClosed(f"the lane to {self.address} was closed")
         if not ready and is_last and not _events(self.socket) & event:
@@ -201,12 +202,12 @@ class ZmqLane:
 
 
 class ZmqListener:
-    """A ROUTER with rings; one thread reads it, and all threads write."""
+    """A ROUTER socket, and the rings of local callers; one thread reads, and any thread writes."""
 
     def __init__(self, name: str, unreachable_ms: int = UNREACHABLE_MS) -> None:
         self.addresses: dict[str, str] = {}
-        # Guards the socket and the fields below, except _woken. A reader does not hold it while it
-        # sleeps.
+        # Guards the socket and the fields below, except _woken. A reader that sleeps does not hold
+        # this lock.
         self._socket_lock = threading.RLock()
         self._socket = make_socket(zmq.ROUTER, name, options=reach_options(unreachable_ms))
         self._sleeping = False
@@ -214,7 +215,7 @@ class ZmqListener:
         self._closed = False
         self._unsent: deque[tuple[bytes, Sequence[Buffer]]] = deque()
         self._ranks: dict[bytes, int | None] = {}
-        # Routes whose connections have ended; filled only if members are counted.
+        # Routes whose connections have ended; filled only if the members' connections are counted.
         self._ended: deque[bytes] = deque()
         self._asks_always = False
         self._may_have_rest = False
@@ -227,14 +228,14 @@ class ZmqListener:
         self._rings: RingAcceptor | None = None
 
     def open_rings(self, path: str) -> None:
-        """Let callers on this machine request rings at path.
+        """Let callers on this machine request rings at `path`.
 
         Raises  OSError
         """
         self._rings = RingAcceptor(path, self._poller, max_frame_bytes())
 
     def bind(self, transport: str, endpoint: str, security: Security) -> None:
-        """Listen on a further address."""
+        """Listen on an additional address."""
         with self._socket_lock:
             self.addresses[transport] = bind(self._socket, endpoint, security)
             self._asks_always = self._asks_always or security.tells_members_apart
@@ -257,15 +258,15 @@ class ZmqListener:
                 self._drop_rest()
                 if _events(self._socket) & READABLE:
                     return self._receive()
-                # Until this is False again, senders check for messages: a send may consume the
-                # event.
+                # While this is True, a thread that sends also checks for arrived messages, because
+                # its send may consume the event that would wake the reader.
                 self._sleeping = True
             timeout_ms = poll_timeout_ms(deadline)
             may_sleep = rings is None or rings.fall_asleep()
             ready = self._poller.poll(timeout_ms if may_sleep else 0)
             fds = [fd for fd, _ in ready]
-            # A receive without a message is expensive. If a ring woke the thread, the socket is
-            # checked in the next turn.
+            # A receive that finds no message is expensive. So if only a ring woke the thread, the
+            # socket is checked in the next iteration.
             by_socket = not fds or self._fd in fds or self._bell_fd in fds
             with self._socket_lock:
                 self._sleeping = False
@@ -295,8 +296,8 @@ class ZmqListener:
             return self._receive()
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
-        """Send a message on an incoming connection without blocking; False if the connection is
-        gone.
+        """Send a message on an incoming connection without blocking; return False if the
+        connection is gone.
         """
         if isinstance(route, RingCaller):
             return route.reply(frames)
@@ -321,7 +322,7 @@ class ZmqListener:
         return route in self._ranks
 
     def wake(self) -> None:
-        """Make receive return None soon."""
+        """Make `receive` return None soon."""
         self._woken = True
         self._bell.ring()
 
@@ -330,7 +331,7 @@ class ZmqListener:
         return self._fd
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the socket; a second call has no effect. No thread may be in receive."""
+        """Close the socket; a second call has no effect. No thread may be in `receive`."""
         with self._socket_lock:
             self._closed = True
             self._socket.close(linger=linger_s * 1000)
@@ -363,16 +364,16 @@ class ZmqListener:
         return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
 
     def _forget_routes(self) -> None:
-        # The end of unauthenticated connections is not reported, so some of their routes may be
-        # forgotten too early. Such a connection gets another query, and its caller sends the
-        # greeting again if necessary.
+        # The end of an unauthenticated connection is not reported, so this may forget the route of
+        # a connection that still exists. The caller at its other end is then queried again, and
+        # sends the greeting again if necessary.
         unproved = [route for route, rank in self._ranks.items() if rank is None]
         for route in unproved[: len(unproved) // 2]:
             del self._ranks[route]
 
     def _drop_rest(self) -> None:
-        # Drop the rest of a message with more frames than its first one announces. Otherwise the
-        # next frame would be read as a route, which no sender may choose.
+        # Drop the rest of a message with more frames than its first frame announces. Otherwise the
+        # next frame would be read as a route, and a sender could choose its own route.
         if self._may_have_rest:
             while self._socket.get(_RCVMORE):
                 self._socket.recv(_NOBLOCK)
@@ -392,7 +393,7 @@ class ZmqListener:
             self._unsent.popleft()
 
     def _send_to(self, route: bytes, frames: Sequence[Buffer]) -> bool:
-        """Send a message; return False if its connection is gone. Raises zmq.Again if the queue is
+        """Send a message; return False if the connection is gone. Raise zmq.Again if the queue is
         full.
         """
         try:
@@ -418,9 +419,9 @@ def _send(socket: Socket, frames: Sequence[Buffer]) -> None:
 def _receive(socket: Socket) -> list[Buffer]:
     first = socket.recv(_NOBLOCK)
     frames: list[Any] = [first]
-    # RCVMORE is only queried if the first frame says that others follow, because a query costs as
-    # much as a receive. If the first frame is wrong, the lane reads the remaining frames as the
-    # peer's next answer, which is then invalid.
+    # RCVMORE is only queried if the first frame says that other frames follow, because a query
+    # costs as much as a receive. If the first frame is wrong about that, the lane reads the other
+    # frames as the peer's next answer, which is then invalid.
     if not is_alone(first):
         while socket.get(_RCVMORE):
             # The frame's memory belongs to this process and is writable, unlike that of a bytes

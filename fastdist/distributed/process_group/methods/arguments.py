@@ -16,7 +16,7 @@ def as_list(tensors: Any) -> Any:
 
 
 def as_lists(tensors: Any) -> Any:
-    """Return a list of lists of tensors; a plain list of tensors becomes its only entry."""
+    """Return a list of lists of tensors; a list of tensors becomes a list with this one entry."""
     is_list = isinstance(tensors, list | tuple) and (
         not tensors or isinstance(tensors[0], Tensor) or not isinstance(tensors[0], list | tuple)
     )

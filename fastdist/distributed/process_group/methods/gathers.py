@@ -235,7 +235,7 @@ class Gathers(GroupBase):
 
 
 def _apart(memory: Any, array: Any, room: Any, rank: int) -> Any:
-    """Return array, or a copy of it if it overlaps room anywhere but at room[rank]."""
+    """Return `array`, or a copy if it overlaps `room` and does not begin at `room[rank]`."""
     if not memory.overlap(array, room) or memory.address(array) == memory.address(room[rank]):
         return array
     return memory.copy(array)

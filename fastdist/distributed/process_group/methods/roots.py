@@ -243,7 +243,7 @@ class Roots(GroupBase):
         return rank
 
     def _of_root(self, what: str, kind: str, given: Any, *, is_root: bool) -> list[Tensor]:
-        """Return the root's list for a gather or scatter; on other members it must be empty."""
+        """Return the root's list for a gather or scatter; other members' lists must be empty."""
         if not is_root:
             if any(as_lists(given)):
                 raise CollectiveArgumentError(f"{what}: requires empty {kind} on non-root")

@@ -245,7 +245,7 @@ def _reduce_all(transport: Transport, call: Call, array: Any, how: Reduction) ->
 
 
 def _reduce_each(transport: Any, call: Call, tensors: Sequence[Tensor], how: Reduction) -> None:
-    """Reduce several tensors in place, by calls that start together."""
+    """Reduce several tensors in place, with one call per tensor; the calls start together."""
     memory = transport.memory
     targets = [memory.target(tensor, reads=True) for tensor in tensors]
     arrays = [target._array for target in targets]

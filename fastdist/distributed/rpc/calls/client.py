@@ -28,7 +28,7 @@ from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .outgoing import Call, FutureCall, LaneCall, open_answer, pack_request
 
-# Requests up to this size take no credit on a lane: the number of blocking callers is small.
+# Blocking callers are few, so their requests use credit only if they are larger than this.
 _UNCHARGED_BYTES: Final = 64 << 10
 _RETRY_FIRST_S: Final = 1.0
 _RETRY_FACTOR: Final = 1.5
@@ -37,8 +37,8 @@ _RETRY_FACTOR: Final = 1.5
 class Client:
     """Calls of this worker to all others.
 
-    `gave_up(call)` is called for each call that ends before its answer came, if the answer may
-    bring references.
+    `gave_up(call)` is called for each call that ends without its answer, if the answer may contain
+    references.
 
     Thread  any
     """
@@ -68,7 +68,7 @@ class Client:
         self.resends: set[Resend] = set()
 
     def end_resends(self, error: RpcError) -> None:
-        """Stop all resends: each waiter gets `error`, as this worker leaves."""
+        """Stop all resends because this worker leaves: each waiting caller gets `error`."""
         for resend in list(self.resends):
             resend.outcome.try_complete(error=error)
 
@@ -155,11 +155,11 @@ class Client:
         return call if self._send_on_lane(call, None) else None
 
     def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
-        """Send a request by the shared lane; a faulty agent overrides this."""
+        """Send a request by the shared lane; FaultyClient overrides this method."""
         call.peer.pipe.shared().send(frames)
 
     def answer_came(self, call: FutureCall, answer: Message, size_bytes: int) -> None:
-        """Decode an answer and end its call: here, or in the pool if decoding may take long."""
+        """Decode an answer and end its call; do so in the pool if decoding may take long."""
         plainly = answer.encoding != PICKLE or reads_plainly(answer.body)
         if plainly or not self.pool.submit_uncounted(_complete, call, answer, size_bytes):
             _complete(call, answer, size_bytes)
@@ -171,16 +171,16 @@ class Client:
         tensors: Sequence[Tensor],
         metadata: Mapping[str, Value] | None,
     ) -> Message:
-        """Return a new message to a worker, connected if necessary."""
+        """Connect with a worker if necessary, and return a new message to this worker."""
         me, filled = self._me, dict(metadata) if metadata else {}
         message = Message(kind, NO_CALL, self._reach(to, kind), me.rank, me.incarnation)
         message.tensors, message.metadata = list(tensors), filled
         return message
 
     def number(self, call: Call) -> None:
-        """Set a call's id, after its lane is known: ids increase on each lane of a blocking caller.
+        """Set a call's id. The lane must be known, as ids increase on a blocking caller's lane.
 
-        A call on lane 0 is open in the pipe from here until it ends.
+        The pipe lists a call on lane 0 as open from now until the call ends.
         """
         pipe = call.peer.pipe if isinstance(call, FutureCall) else None
         call.message.message_id = self._new_id() if pipe is None else pipe.open_call(self._new_id)
@@ -200,7 +200,8 @@ class Client:
         try:
             pack_request(call, value, self.device_map_to)
             size = call.size_bytes()
-            # Only users' calls wait for credit: answers, gradients and clean-up release it.
+            # Only users' calls wait for credit: answers, gradients and clean-up messages must not,
+            # because they release credit.
             if size > _UNCHARGED_BYTES and call.message.effective_type in USER_WORK:
                 call.charge(size)
         except BaseException:
@@ -211,14 +212,15 @@ class Client:
         return True
 
     def announce(self, call: FutureCall) -> Sequence[Buffer]:
-        """Register a call as pending, and return the frames to write; empty if it has failed.
+        """Register a call as pending, and return the frames to write; none if the call has failed.
 
         Raises  RpcTimeoutError if the peer's credit is not free before the deadline
         """
         pipe, size = call.peer.pipe, call.size_bytes()
         kind = call.message.effective_type
-        # Users' callbacks run in the pool. Internal callbacks are short and must not wait behind
-        # users' functions, as other threads may wait for them: they run where the answer is read.
+        # Users' callbacks run in the pool. Internal callbacks run in the thread that reads the
+        # answer: they are short, and must not be queued behind users' functions, because other
+        # threads may wait for them.
         call.await_in(_future_of(kind, self.pool), self._timeouts)
         if kind in USER_WORK:
             try:
@@ -231,8 +233,8 @@ class Client:
         frames = call.frames
         if len(frames) > 1:
             # Do not keep these frames for a resend: all but the first are the caller's own memory,
-            # which the caller may change after this returns. Clear them before the send, as a query
-            # about the call may come during the send.
+            # which the caller may change after this method returns. Clear `frames` before the send,
+            # because a reconnect during the send may ask for them.
             call.frames = ()
         try:
             # Register the call before the send, as the answer may arrive before the send returns.
@@ -249,13 +251,13 @@ class Client:
         return frames
 
     def could_not_write(self, call: FutureCall, error: Exception) -> None:
-        """End a call that could not be sent, unless it has ended otherwise."""
+        """End a call that could not be sent, unless it has already ended."""
         if call.peer.pipe.take_pending(call.message.message_id) is not None:
             call.message.undo_packing()
             call.fail(error)
 
     def give_up(self, call: Call) -> None:
-        """Report a call that may have run, but that nobody waits for any more."""
+        """Report a call that may have run, but for which no thread waits any more."""
         if call.message.effective_type in TOLD_IF_GIVEN_UP:
             self._gave_up(call)
 
@@ -264,8 +266,8 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
     try:
         value = open_answer(answer, call)
     except BaseException as error:
-        # The frames in this error's traceback hold the call, which would hold the error: a cycle
-        # that only the garbage collector frees. The notes have the traceback from the callee.
+        # Drop this traceback: its frames refer to the call, which would refer to the error. Only
+        # the garbage collector frees such a cycle. The error's notes have the callee's traceback.
         call.end(None, error.with_traceback(None), size)
     else:
         # See Note [Events in Futures].
@@ -275,18 +277,18 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
 
 
 def _future_of(kind: int, pool: ThreadPool) -> Future[Any]:
-    """Return the Future for a call of a kind: a public Future if users get it."""
+    """Return the Future for a call of a kind: a public one if users get the Future."""
     if kind in OURS_ALONE:
         return InternalFuture()
     return Future(executor=pool) if kind in USER_WORK else InternalFuture(executor=pool)
 
 
 class Resend:
-    """A request that is sent again until it succeeds, the worker dies, or the retries are used up.
+    """A request that is sent again until it succeeds, the worker dies, or no retries are left.
 
-    It may run twice.
+    The request may run twice.
 
-    Note    it concerns one life of the worker, so it is not sent to a later life
+    Note    the request is for one life of the worker, and is not sent to a later life
     """
 
     def __init__(self, client: Client, request: tuple[Any, ...], retries: int) -> None:
@@ -313,7 +315,8 @@ class Resend:
 
     def _again_or(self, error: BaseException) -> None:
         to = self._request[0]
-        # Another try is useless if the life is over, or if this worker was given up.
+        # Another try is useless if the worker's life is over, or if no call of this worker can
+        # succeed any more.
         if self._left == 0 or to.is_dead or _ends_all(error):
             self.outcome.try_complete(error=error)
             return

@@ -1,4 +1,4 @@
-"""Calls that a signal handler has interrupted: they stand still until the handler returns."""
+"""Calls that a signal handler has interrupted: they make no progress until the handler returns."""
 
 from __future__ import annotations
 

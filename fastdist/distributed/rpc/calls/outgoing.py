@@ -59,21 +59,21 @@ class Caller(Protocol):
     rpc_timeout_s: float
 
     def answer_came(self, call: FutureCall, answer: Message, size_bytes: int) -> None:
-        """Decode an answer, and end its call with the result."""
+        """Decode an answer, and end the call with the result."""
 
     def give_up(self, call: Call) -> None:
-        """Report a call that may have run, but that nobody waits for any more."""
+        """Report a call that may have run, but for which no thread waits any more."""
 
 
 class Call:
-    """A request under way: its message and its peer. Subclasses define how it ends.
+    """A request under way: its message and its peer. Subclasses define how the call ends.
 
     Thread  created by the caller's thread
     """
 
-    # The bytes of the peer's credit that the call holds; -1 if it takes none.
+    # The bytes of the peer's credit that the call holds; -1 if the call does not use credit.
     charged_bytes = -1
-    # The frames of the request; empty once it cannot be sent again.
+    # The frames of the request; empty when the request cannot be sent again.
     frames: Sequence[Buffer] = ()
 
     def __init__(self, client: Caller, message: Message, timeout_s: float, what: object) -> None:
@@ -104,7 +104,7 @@ class Call:
         self._take_back()
 
     def frames_again(self) -> Sequence[Buffer]:
-        """Return the frames of a request that never arrived; empty if they are not kept."""
+        """Return the frames of a request that never arrived; no frames if they were not kept."""
         frames = self.frames
         if not frames or not self.message.lent_bytes:
             return frames
@@ -113,11 +113,11 @@ class Call:
         return frames if is_kept else ()
 
     def was_taken(self) -> bool:
-        """Return whether the peer may have received the request and used memory that it lent."""
+        """Return whether the peer may have received the request and used the memory lent for it."""
         return bool(self.message.lent_bytes)
 
     def describe(self) -> str:
-        """Return the name and the worker of the call, for errors."""
+        """Return the name of the called function and of the callee, for errors."""
         what = self.what
         name = getattr(what, "__qualname__", None) or str(what)
         return f"{name} on worker {self.peer.info.name!r} (rank {self.peer.info.id})"
@@ -155,7 +155,7 @@ class Call:
         """End a call that an outer frame of this thread makes, sends or waits for."""
 
     def lost_error(self, *, may_have_run: bool) -> WorkerLostError:
-        """Return the error of a call that was lost with a connection, before or after it ran."""
+        """Return the error of a lost call; if it has not run, undo the packing of its request."""
         if not may_have_run:
             self.message.undo_packing()
         what = "its answer is lost, and it has run" if may_have_run else "it has not run"
@@ -170,7 +170,7 @@ class Call:
         return Message(MessageType.CANCEL, self.message.message_id).encode()
 
     def _settle(self, received_bytes: int, *, failed: bool) -> None:
-        """Release everything that the call holds, and count its end."""
+        """Release everything that the call holds, and update the counts of calls."""
         if debug_log.of_calls:
             debug_log.call(self.message, self.describe(), "failed" if failed else "answered")
         if self.charged_bytes >= 0:
@@ -181,7 +181,7 @@ class Call:
             self._client.counts.call_ended(self, self.peer.info.name, received_bytes, failed=failed)
 
     def _take_back(self) -> None:
-        """Take back lent memory that the peer did not take, as the call is over."""
+        """After the call's end, take back lent memory that the peer has not taken."""
         if self.peer.lender is not None:
             self.peer.lender.end(self.message.message_id)
 
@@ -227,13 +227,13 @@ class FutureCall(Call):
         self._client.give_up(self)
 
     def abandon(self) -> None:
-        """End a call that was not sent, or only in part, unless it has ended otherwise."""
+        """End a call that was not sent, or only in part, unless the call has already ended."""
         if self.peer.pipe.take_pending(self.message.message_id) is not None:
             self.end(None, _interrupted(self))
         self._client.counts.forget(self)
 
     def expire(self) -> None:
-        """End the call at its deadline, unless it has ended otherwise."""
+        """End the call at its deadline, unless it has already ended."""
         # Once the call is removed, its id is unknown, so a late answer is dropped.
         if self.peer.pipe.take_pending(self.message.message_id) is not None:
             self.peer.pipe.notify(self.cancel())
@@ -242,7 +242,7 @@ class FutureCall(Call):
 
 
 ASK_EVERY_S: Final = 2.0
-# A larger answer is acknowledged immediately, as the callee keeps it until then.
+# An answer above this size is acknowledged immediately: the callee keeps the answer until then.
 _ACKNOWLEDGED_BYTES: Final = 32 << 10
 
 
@@ -259,13 +259,13 @@ class LaneCall(Call):
     _error: Exception | None = None
     # Whether the callee keeps a large answer until this worker acknowledges it.
     _is_kept = False
-    # Whether the lane cannot be used again, as messages of this call may still come on it.
+    # Whether the lane must be closed, because messages of this call may still arrive on it.
     _is_broken = False
     _is_sent = _is_over = _is_abandoned = False
     _asked_at = 0.0
 
     def send(self, own: OwnLane, size_bytes: int) -> None:
-        """Send the request; an error of the lane is stored for the waiter."""
+        """Send the request; an error of the lane is raised later, by `result`."""
         self._own = own
         self._client.counts.call_sent(self, self.peer.info.name, size_bytes)
         hand_on_lead()
@@ -298,7 +298,7 @@ class LaneCall(Call):
         try:
             self._receive(deadline)
         except LaneTimeout:
-            # A wait in short steps would never reach the lane's own timeout: query here.
+            # Short waits end before the lane raises LaneInDoubt, so query the peer here.
             now = time.monotonic()
             self._asked_at = self._asked_at or now
             if now - self._asked_at >= ASK_EVERY_S:
@@ -326,7 +326,7 @@ class LaneCall(Call):
         return self.result()
 
     def result(self) -> Any:
-        """Return the value of the answer that has come; interceptors process its tensors.
+        """Return the value of the received answer, after interceptors have processed its tensors.
 
         Raises  the callee's error; WorkerLostError
         """
@@ -350,7 +350,7 @@ class LaneCall(Call):
             self._end(failed=failed)
 
     def give_up(self) -> None:
-        """End the call without its answer; do nothing if it has ended."""
+        """End the call without its answer; do nothing if the call has ended."""
         # The lane stays usable: a late answer is dropped.
         self._end(failed=True)
 
@@ -365,7 +365,7 @@ class LaneCall(Call):
         self._is_broken = True
         self._end(failed=True)
         if self._is_abandoned and isinstance(error, (ValueError, OSError)):
-            # A shutdown in a signal handler has closed the lane while it was in use.
+            # A shutdown in a signal handler has closed the lane while this call used it.
             raise _interrupted(self) from None
 
     def _receive(self, deadline: float | None) -> None:
@@ -381,9 +381,9 @@ class LaneCall(Call):
                 take_slot_back(lent)
 
     def _receive_answer(self, deadline: float | None) -> tuple[Message, int]:
-        """Return the answer, or the refusal of the greeting, and its size.
+        """Return the answer, or the peer's refusal of the greeting, and the message's size.
 
-        After a reconnect this queries the peer about the call, and sends a lost call again.
+        After a reconnect, query the peer about the call, and send the request again if it was lost.
 
         Raises  LaneTimeout, LaneClosed; WorkerLostError if the answer is lost
         """
@@ -415,14 +415,14 @@ class LaneCall(Call):
                     own.lane.send(again, deadline)
                 elif self.message.message_id in gone:
                     raise self.lost_error(may_have_run=True)
-            # Any other answer is to a call that timed out, whose caller already has the error.
+            # Any other answer belongs to an earlier call that timed out: drop it.
 
     def _ask(self) -> None:
-        """Greet again, and query the state of the call."""
+        """Send the greeting again, and query the peer about the state of the call."""
         own = self._own
         own.serial += 1
-        # If the greeting cannot be sent now, the connection has broken again: a later event
-        # follows.
+        # If the greeting cannot be sent now, the connection has broken again, and its repair will
+        # cause another query.
         if own.lane.try_send(own.greet()):
             own.lane.try_send(pack_query(own.serial, [self.message.message_id]))
 
@@ -461,9 +461,8 @@ def _interrupted(call: Call) -> RpcNotRunningError:
 
 
 def deadline_of(timeout_s: float) -> tuple[float | None, int]:
-    """Return the deadline of a call with this timeout, and the milliseconds until then.
-
-    None and 0 if there is no limit. A call within a served request ends when that request must end.
+    """Return the deadline of a call with this timeout, and the milliseconds until then; None and 0
+    for no limit. A call that a served request makes must end before the request's deadline.
     """
     outer = serving.deadline
     timeout_ms = whole_ms(timeout_s)
@@ -516,7 +515,7 @@ def pack_request(
 def open_answer(answer: Message, call: Call) -> Any:
     """Return an answer's content: the function's result, or a handler's Reply.
 
-    Raises  the callee's error, with its type if that type exists here
+    Raises  the callee's error, with its type if this worker has that type
     """
     request = call.message
     if request.undo_steps and answer.metadata.get(UNREAD):

@@ -57,7 +57,7 @@ from .outgoing import bytes_of, serving
 
 _logger = logging.getLogger(__name__)
 
-# Requests that run users' code: an error that no caller will read is logged here.
+# Requests that run users' code: this worker logs their errors if no caller will read them.
 _TOLD_HERE: Final = USER_WORK | {MessageType.BACKWARD_AUTOGRAD_REQ, MessageType.RREF_BACKWARD_REQ}
 _REST_MS: Final = 50
 
@@ -65,7 +65,7 @@ _NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PIN
 
 
 class Incoming:
-    """A received request, the lane for its answer, and the time until which it is wanted.
+    """A received request, the lane for its answer, and the caller's deadline.
 
     Thread  run once, by one thread; answered by that thread, or by the thread that completes its
             Future
@@ -81,7 +81,7 @@ class Incoming:
         self.caller = lane.caller
         self.message = message
         self.kind = message.effective_type
-        # The worker that greeted on its connection, not the sender that the message names.
+        # The worker that greeted on the message's connection, not the sender that it names.
         message.peer = lane.caller
         self.received_bytes = received_bytes
         timeout_ms = message.timeout_ms
@@ -91,7 +91,7 @@ class Incoming:
         """Run the request, and answer it: immediately, or when its Future is done."""
         message = self.message
         if self.deadline is not None and time.monotonic() > self.deadline:
-            # Its caller has given up, so nobody would read the answer.
+            # The caller has given up, and would not read the answer.
             self._drop()
             self.lane.ended_unanswered(message.message_id)
             self._has_ended()
@@ -119,7 +119,7 @@ class Incoming:
             self._answer(result)
 
     def _drop(self) -> None:
-        """Handle the parts of a request that must be read though it does not run.
+        """Read the parts of a request that must be read even if the request does not run.
 
         See Note [Packing].
         """
@@ -225,7 +225,7 @@ class Incoming:
         self._has_ended(was_async=was_async)
 
     def _is_for_nobody(self) -> bool:
-        """Return whether the request runs users' code and its caller is gone or has given it up."""
+        """Return whether the request runs users' code, but its caller is dead or has given up."""
         is_late = self.deadline is not None and time.monotonic() > self.deadline
         return self.kind in _TOLD_HERE and (is_late or self.caller.is_dead)
 
@@ -237,7 +237,7 @@ class Incoming:
         frames = answer.encode(lender, self._device_map_to, limits=caller.record.limits)
         own_bytes = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
         self.sent_bytes = answer.lent_bytes + own_bytes
-        # Lent memory may be taken back before a resend, so an answer that lent memory is not kept.
+        # Lent memory may be taken back before a resend, so do not keep an answer with lent memory.
         kept = () if answer.lent_bytes else frames
         route = self.lane.answered(message_id, kept, own_bytes)
         has_left = server.reply(route, frames)
@@ -262,7 +262,7 @@ class Incoming:
 def run_function(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Run a user's function; return its value, or for an async function a DeferredResult.
+    """Run a user's function; return its value, or a DeferredResult for an async function.
 
     Raises  the errors of the function; RpcError for an async function that returned no Future
     """
@@ -284,17 +284,17 @@ def name_of(function: object) -> str:
 
 
 # Note [Answers in batches]
-# Requests that came in one batch run one after the other. While more of them wait, the leader puts
-# its answers into the outbox, and sends them together when the batch is done. If a function takes
-# long, the pool's watcher takes the lead from its thread, and the next leader first sends the
+# Requests that came in one batch run one after the other. While requests of the batch wait, the
+# leader puts answers into the outbox, and sends all of them when the batch is done. If a function
+# takes long, the pool's watcher makes another thread the leader. The new leader first sends the
 # answers in the outbox.
 
 
 class Server:
     """The source of the pool's work: reads the listener, runs requests, answers them.
 
-    `admit(rank, incarnation, meant_for)` returns the worker of a greeting, or raises a refusal;
-    `parted(worker)` is called when a worker acknowledges a goodbye.
+    `admit(rank, incarnation, meant_for)` returns the worker that sent a greeting, or raises the
+    reason for a refusal; `parted(worker)` is called when a worker acknowledges a goodbye.
 
     Thread  `take` on the pool's leader; requests run on pool threads
     """
@@ -315,14 +315,14 @@ class Server:
         self._parted = parted
         self._callers = callers
         self.num_rubbish = self._num_rests = 0
-        # The unread messages of a batch, and answers that are sent together: see Note
-        # [Answers in batches]. Only the leader takes from _inbox.
+        # The messages of a batch that wait for processing: see Note [Answers in batches]. Only the
+        # leader takes messages from _inbox.
         self._inbox: deque[Received] = deque()
         # Guards the outbox and _leader, the thread that may add answers to the outbox.
         self._outbox_lock = threading.RLock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
         self._leader = 0
-        # Returns this worker, or a worker it waits for, if no thread for users' functions is free.
+        # Returns which worker, this one or one that it waits for, has no free thread for functions.
         self.stuck: Callable[[], Stuck] = lambda: NOT_STUCK
         # Measures how long requests wait for the interpreter lock; None if not enabled.
         self.gil_waits: TimeSeriesMetricsTracker | None = None
@@ -363,12 +363,12 @@ class Server:
                 self._listener.reply(lane.route, _pong(stuck))
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
-        """Send an answer, now or with its batch; return False if its connection is gone."""
+        """Send an answer, now or with other answers; return False if the connection is gone."""
         if not self._inbox or threading.get_ident() != self._leader or not can_join(frames):
             return self._listener.reply(route, frames)
         with self._outbox_lock:
-            # Check again under the lock: if this thread has lost the lead, the next leader may have
-            # emptied the outbox already, and may sleep.
+            # Check again under the lock: if another thread is the leader now, it may have emptied
+            # the outbox already, and may be waiting for a request.
             is_leader = threading.get_ident() == self._leader
             if is_leader:
                 answers = self._outbox.setdefault(route, [])
@@ -403,9 +403,9 @@ class Server:
         return True
 
     def _rest(self, error: Exception) -> None:
-        """Wait a moment after an error of the listener, so that the leader's thread goes on.
+        """Wait 50 ms after an error of the listener; the leader then tries again.
 
-        The machine lacks a resource, or the listener is closing.
+        Causes of such errors: the machine lacks a resource, or the listener is closing.
         """
         self._num_rests += 1
         if self._num_rests & (self._num_rests - 1) == 0:  # the 1st, 2nd, 4th ... error
@@ -419,8 +419,8 @@ class Server:
             trace = many_lines("".join(traceback.format_exception(error)))
             _logger.error("a message could not be processed, and was dropped\n%s", trace)
         elif self.num_rubbish == 1:
-            # The sender is a stranger, or a member with another wire version. Such messages are
-            # logged once, and always counted.
+            # The sender is not a member, or has another wire version. The first such message is
+            # logged, and all are counted.
             _logger.warning("a message that cannot be read was dropped: %s", one_line(error))
 
     def _sort(self, received: Received) -> Work | None:
@@ -447,9 +447,9 @@ class Server:
         return Work(Incoming.run, incoming, kind in USER_WORK)
 
     def _may_read(self, received: Received) -> bool:
-        """Return whether an unknown connection greets; reply GREET_FIRST to any other request.
+        """Return whether an unknown connection sent a greeting; reply GREET_FIRST to others.
 
-        Note    the message is not processed, and memory that it lent may be lent again
+        Note    other requests are not processed, so the sender may lend their memory again
         """
         header = decode(received.frames, header_alone=True)
         kind = header.type
@@ -504,7 +504,7 @@ class Server:
             self._callers.greeted(worker, message.lane, received.route, _count_of(message))
             debug_log.worker(self.me.rank, "worker %r has connected", worker.name)
             try:
-                # Check again: if the worker was lost in between, its loss was handled before this.
+                # Check again: handling a loss before greeted() did not remove this connection.
                 self._admit(message.source, message.incarnation, meant_for)
             except FastdistError:
                 self._callers.forget(worker)
@@ -523,7 +523,7 @@ class Server:
 
 
 def _pong(stuck: Stuck) -> list[Buffer]:
-    """Return the answer to a ping, with a report of a stuck worker if there is one."""
+    """Return the answer to a ping, which reports if a worker has no free thread."""
     return Message(MessageType.PONG, metadata=pack_stuck(stuck)).encode()
 
 
@@ -536,13 +536,13 @@ def _count_of(greeting: Message) -> int:
 
 def _require_same_rank(proved: int | None, caller: CallerLane) -> None:
     if proved is not None and proved != caller.caller.id:
-        # The connection of a member has ended, and another member got its route.
+        # The connection of a member has ended, and another member has got the same route.
         raise MessageError(f"rank {proved} sent a message as rank {caller.caller.id}")
 
 
 def _time_to_get_the_gil_us() -> int:
-    # poll(0) releases the interpreter lock and takes it again, so its time is the wait for the
-    # lock.
+    # poll(0) releases the interpreter lock and acquires it again, so the duration of poll(0) is the
+    # wait for the lock.
     began = time.perf_counter_ns()
     select.poll().poll(0)
     return (time.perf_counter_ns() - began) // 1000

@@ -4,33 +4,34 @@
 #
 # All tensors of a message that go from one GPU to one GPU of a peer are sent together. The sender
 # copies them into a piece of a slab (slabs.py), on its thread's current stream, and records the
-# piece's event behind the copies. It does not wait; later work of the program on that stream comes
-# after the copies. The description of the piece, PIECE below, goes into a block of the arena, as a
-# large tensor of the CPU would. The message has a descriptor of that block. ON_DEVICE in the buffer
-# table marks it as standing for memory of a GPU. The receiver opens the slab and the event by their
-# handles, each once. It makes its stream wait for the event, and copies each tensor to its own
-# memory. When the GPU has done the copies, the receiver releases the block, which returns the piece
-# to the sender.
+# piece's event behind the copies. The sender does not wait: later work of the program on that
+# stream runs after the copies. The description of the piece, PIECE below, goes into a block of the
+# arena, as a large CPU tensor would. The message has a descriptor of that block, and ON_DEVICE in
+# the buffer table shows that the block describes memory of a GPU. The receiver opens the slab and
+# the event by their handles, each once. It makes its stream wait for the event, and copies each
+# tensor to its own memory. When the GPU has done the copies, the receiver releases the block, which
+# returns the piece to the sender.
 #
-# So the arena (distributed/arena) tracks which peer has a piece, and frees it when a call ends, a
-# connection breaks, or a process ends. Without the channel `arena` there is no cuda_ipc. Like the
-# arena, it is viable only on Linux on x86.
+# So the arena (distributed/arena) tracks which peer has a piece, and frees the piece when a call
+# ends, a connection breaks, or a process ends. The channel cuda_ipc needs the channel `arena`. Like
+# the arena, it is viable only on Linux on x86.
 #
 # Offer (offers.py): before a pair of GPUs is used, the sender lets the peer read random bytes
-# through this channel. The peer answers with the bytes, or with a reason for its refusal. It may
-# not have the channel, or not see the GPU, which it looks up by UUID; cudaDeviceCanAccessPeer may
-# return no; CUDA may refuse a handle. Until the offer is accepted, if it is refused, and if no
-# piece is free, tensors use cuda_basic without a wait. The agent's debug info has each pair's
-# channel, and the reason for it.
+# through this channel. The peer answers with the bytes, or with a reason for its refusal. The
+# reasons are: the peer does not have the channel; no GPU that it sees has the sent UUID;
+# cudaDeviceCanAccessPeer returns no; CUDA refuses a handle. Until the offer is accepted, if the
+# offer is refused, or if no piece is free, tensors use cuda_basic without a wait. The agent's debug
+# info has each pair's channel, and the reason for it.
 #
-# Safety: a piece is only opened for a peer whose offer was accepted. PIECE is copied before it is
-# checked, since the peer may write to it. The piece must be within its slab, each tensor within the
-# piece, and the slab within an allocation as CUDA reports it. A peer has at most MOST_SLABS and
-# MOST_PIECES. A violation raises MessageError for the reader of the message.
+# Safety: the receiver only opens pieces of a peer whose offer it has accepted. It copies PIECE
+# before it checks the values, since the peer may write to the block. The piece must be within its
+# slab, each tensor within the piece, and the slab within an allocation as CUDA reports it. A peer
+# has at most MOST_SLABS slabs and MOST_PIECES pieces. A violation raises MessageError for the
+# reader of the message.
 #
-# End: a peer's slabs are unmapped when it is lost or leaves, each after the last copy from it, or
-# when the peer requests that. A process keeps its own slabs until it ends, or until memory must be
-# freed (release.py).
+# End: a peer's slabs are unmapped when the peer is lost, leaves or requests it. Each slab is
+# unmapped after the last copy from it. A process keeps its own slabs until it ends, or until memory
+# must be freed (release.py).
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ MOST_SLABS: Final = 64
 
 
 class LentPiece:
-    """Stands for a buffer in an outgoing message: bytes of a GPU, and their block's descriptor."""
+    """Replaces a buffer in an outgoing message: bytes of a GPU, and their block's descriptor."""
 
     __slots__ = ("descriptor", "size", "slab")
 
@@ -76,7 +77,7 @@ class LentPiece:
 
 
 class CameOnDevice:
-    """Stands for a buffer in a received message: memory of a GPU, lent until this object dies."""
+    """Replaces a buffer in a received message: memory of a GPU, lent until this object is freed."""
 
     __slots__ = ("block", "owner", "size")
 
@@ -88,7 +89,7 @@ class CameOnDevice:
 
 
 class Wanted(NamedTuple):
-    """One packed tensor of a piece: its offset, shape and dtype."""
+    """One packed tensor of a piece: its offset in bytes, its shape and its dtype."""
 
     start: int
     shape: tuple[int, ...]
@@ -97,13 +98,13 @@ class Wanted(NamedTuple):
 
 # ---- the sender ----------------------------------------------------------------------------------
 
-# Guards _rings; CUDA is called while it is held.
+# Guards _rings. Threads call CUDA while they hold this lock.
 _rings_lock = threading.Lock()
 _rings: dict[int, tuple[Any, SlabRing]] = {}
 
 
 def ring_of(index: int) -> SlabRing:
-    """Return the slabs of a GPU that this process lends to its peers.
+    """Return the slabs that this process lends to its peers on one of its GPUs.
 
     Raises  DeviceError if this process does not have that GPU
     """
@@ -116,14 +117,14 @@ def ring_of(index: int) -> SlabRing:
 
 
 def usage() -> dict[int, tuple[int, int]]:
-    """Return, by GPU, the number of lent bytes, and the total bytes of slabs."""
+    """Return a dictionary: index of a GPU -> (lent bytes, total bytes of its slabs)."""
     with _rings_lock:
         known = {index: ring for index, (_, ring) in _rings.items()}
     return {index: ring.usage() for index, ring in known.items()}
 
 
 def rings() -> list[SlabRing]:
-    """Return the slabs of all GPUs that this process lends."""
+    """Return the SlabRing of each GPU on which this process lends memory."""
     with _rings_lock:
         return [ring for _, ring in _rings.values()]
 
@@ -131,11 +132,11 @@ def rings() -> list[SlabRing]:
 def lend_arrays(
     index: int, arrays: Sequence[Any], lender: Lender, message_id: int
 ) -> tuple[LentPiece, list[int]] | None:
-    """Copy arrays of a GPU into a piece for a peer and a message; return it and their offsets.
+    """Copy arrays of a GPU into a piece for one message to a peer.
 
-    Return None if no piece is free.
+    Return the piece and the arrays' offsets, or None if no piece is free.
 
-    Thread  any; does not wait. Later work of the thread's stream comes after the copies
+    Thread  any; does not wait. Later work on the thread's stream runs after the copies
     Raises  KernelError
     """
     arena, ring = lender.arena(), ring_of(index)
@@ -167,18 +168,18 @@ def lend_arrays(
 class PeersSlabs:
     """The slabs of one peer that this process has opened.
 
-    Thread  any; the lock guards the slabs. CUDA is called while it is held
+    Thread  any; the lock guards the slabs. Threads call CUDA while they hold this lock
     """
 
     def __init__(self) -> None:
-        # Whether an offer of the peer was accepted.
+        # Whether this process has accepted an offer of the peer.
         self.is_open = False
         self._lock = threading.Lock()
         self._slabs: dict[bytes, OpenedSlab] = {}
         self._is_closed = False
         self._events: OpenedEvents | None = None
-        # (UUID of a peer's GPU, index of a GPU here that can read it) -> index here of the peer's
-        # GPU. Entries are only added.
+        # (UUID of a GPU of the peer, index of a GPU that can read its memory) -> index of the
+        # peer's GPU. Both indices are this process's. Entries are never removed.
         self._theirs: dict[tuple[bytes, int], int] = {}
 
     def copy_out(self, came: CameOnDevice, wanted: Sequence[Wanted], index: int) -> list[Any]:
@@ -211,7 +212,7 @@ class PeersSlabs:
         return arrays
 
     def close(self) -> None:
-        """Unmap all slabs, each after the last copy from it; open no more."""
+        """Unmap each slab after the last copy from it, and open no further slabs."""
         with self._lock:
             self._is_closed = True
             slabs, self._slabs = self._slabs, {}
@@ -220,7 +221,7 @@ class PeersSlabs:
             slab.close()
 
     def release(self, handle: bytes) -> bool:
-        """Unmap a slab that its owner requests; return False while a copy reads it."""
+        """Unmap a slab at its owner's request; return False, without unmapping, if it is in use."""
         with self._lock:
             slab = self._slabs.get(handle)
             if slab is not None and not slab.close_if_idle():
@@ -233,7 +234,7 @@ class PeersSlabs:
         return len(self._slabs)
 
     def _readable(self, backend: CudaBackend, uuid: bytes, index: int) -> int:
-        """Return the index here of a peer's GPU; check that GPU `index` can read it."""
+        """Return the local index of a peer's GPU; check that GPU `index` can read its memory."""
         from fastdist.devices.cuda.ipc import index_of_uuid
 
         known = self._theirs.get((uuid, index))
@@ -279,27 +280,27 @@ def _has_read(slab: OpenedSlab, block: list[Buffer]) -> None:
     slab.done_reading()
 
 
-# Guards changes of _peers; a look-up reads one entry without it.
+# Guards changes of _peers; a look-up reads one entry without this lock.
 _peers_lock = threading.Lock()
 _peers: dict[int, PeersSlabs] = {}
 
 
 def get_or_create_peer(arena_id: int) -> PeersSlabs:
-    """Return the opened slabs of the owner of an arena.
+    """Return the PeersSlabs of the peer that owns an arena.
 
-    Messages may name pieces of these slabs only when `is_open` is true.
+    Messages may name pieces of the peer's slabs only while `is_open` is true.
     """
     with _peers_lock:
         return _peers.setdefault(arena_id, PeersSlabs())
 
 
 def slabs_of(arena_id: int) -> PeersSlabs | None:
-    """Return the opened slabs of the owner of an arena, or None."""
+    """Return the PeersSlabs of the peer that owns an arena, or None if there is none."""
     return _peers.get(arena_id)
 
 
 def close_peer(arena_id: int) -> None:
-    """Refuse pieces of the owner of an arena from now on, and unmap its slabs."""
+    """Refuse pieces of the peer that owns an arena from now on, and unmap the peer's slabs."""
     with _peers_lock:
         found = _peers.pop(arena_id, None)
     if found is not None:
@@ -307,7 +308,7 @@ def close_peer(arena_id: int) -> None:
 
 
 def borrow_piece(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
-    """Return the CameOnDevice that a message's descriptor names; REVOKED if that was taken back.
+    """Return a CameOnDevice for a message's descriptor; REVOKED if the block was taken back.
 
     Raises  MessageError for an invalid descriptor
     """
@@ -320,7 +321,7 @@ def borrow_piece(descriptor: Buffer, size: int, sender: object | None = None) ->
 def take_piece(
     peer: PeersSlabs, descriptor: Buffer, size: int, sender: object | None = None
 ) -> Buffer:
-    """Return the memory that a peer's descriptor names, as borrow_piece does."""
+    """Return a CameOnDevice as `borrow_piece` does, but without a check of `peer.is_open`."""
     block = borrow(descriptor, PIECE.size, sender)
     return block if block is REVOKED else cast(Buffer, CameOnDevice(peer, block, size))
 
@@ -337,11 +338,11 @@ class GpuLender(Lender):
 
     @property
     def is_open(self) -> bool:
-        """Whether pieces may be lent; makes the offer if there was none."""
+        """Whether pieces may be lent. The first read makes the offer."""
         return self.arena() is not None
 
     def describe(self) -> str:
-        """Return the channel for the pair's tensors, and the reason."""
+        """Return the channel for the pair's tensors; if it is cuda_basic, also the reason."""
         way = "cuda_ipc" if self._arena is not None else "cuda_basic"
         untold = "not offered yet" if self._state is State.UNTRIED else self._state.value
         why = "" if self._arena is not None else f" ({self._reason or untold})"
@@ -349,11 +350,12 @@ class GpuLender(Lender):
 
 
 class GpuLenders:
-    """The GpuLenders of all pairs of GPUs with one peer, whose arena lender is `host`.
+    """One GpuLender for each pair of a GPU of this process and a GPU of one peer.
 
-    `offer(lender)` starts an offer, which ends with the lender's `open` or `refuse`.
+    `host` lends this process's arena to the peer. `offer(lender)` starts an offer, which ends with
+    a call of the lender's `open` or `refuse`.
 
-    Thread  any; entries are only added
+    Thread  any; pairs are never removed
     """
 
     def __init__(self, host: Lender, offer: Callable[[Any], None]) -> None:
@@ -366,7 +368,7 @@ class GpuLenders:
     def lend(
         self, mine: Device, theirs: Device, arrays: Sequence[Any], message_id: int
     ) -> tuple[LentPiece, list[int]] | None:
-        """Lend arrays for one pair, as lend_arrays does; None while the pair is not open."""
+        """Lend arrays for one pair, as `lend_arrays` does; return None if the pair is not open."""
         if mine.index is None or not self.is_open(mine, theirs):
             return None
         lent = lend_arrays(mine.index, arrays, self.host, message_id)
@@ -385,5 +387,5 @@ class GpuLenders:
         return pair.is_open
 
     def describe(self) -> str:
-        """Return the channels for tensors of GPUs."""
+        """Return a text with the channel of each pair of GPUs."""
         return "; ".join([pair.describe() for pair in [*self._pairs.values()]])

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from ..calls.client import Client
 
 # Note [Calls that leave late]
-# A call on the shared lane returns a Future, so its caller does not wait until the tensors of
-# devices are on the CPU. The caller's thread packs the call, and queues the copies on its streams,
-# behind its earlier work and before its later work. It also takes the peer's credit and registers
-# the call. A thread of the pool waits for the copies, and writes the message; its errors end the
-# Future. Such calls to one peer are sent in the order in which they were made. Calls without a wait
-# (with tensors of the CPU alone, or by cuda_ipc) are sent immediately, before the waiting calls.
+# A call on the shared lane returns a Future, so its caller does not wait until the call's GPU
+# tensors are copied to the CPU. The caller's thread packs the call, and queues the copies on its
+# streams, behind its earlier work and before its later work. The thread also takes the peer's
+# credit and registers the call. A thread of the pool waits for the copies, and writes the message;
+# an error of either step becomes the Future's error. Such calls to one peer are sent in the order
+# in which they were made. Calls that need no wait (all tensors are on the CPU, or are sent by
+# cuda_ipc) are sent immediately, before the waiting calls.
 #
-# If a call ends before it was sent (a timeout, a lost peer), its packing is undone. Its peer never
-# received it, and gets no notice.
+# If a call ends before it was sent (a timeout, a lost peer), its packing is undone. The peer never
+# received the call, and gets no notice.
 
 
 class LateCall(FutureCall):
@@ -59,13 +60,13 @@ class LateCall(FutureCall):
             return self._has_left
 
     def fail(self, error: Exception) -> None:
-        """End the call with the pipe's error."""
+        """End the call with an error of the pipe."""
         if self._stop():
             self.message.undo_packing()
         super().fail(error)
 
     def lost(self, *, may_have_run: bool) -> None:
-        """End a call that was lost with a connection, or whose answer was lost."""
+        """End a call if the call or its answer was lost when a connection broke."""
         if self._stop():
             self.end(None, self.lost_error(may_have_run=False))
         else:
@@ -80,14 +81,14 @@ class LateCall(FutureCall):
             self.end(None, self.timeout_error())
 
     def _stop(self) -> bool:
-        """Stop the call if it was not sent; return whether it was stopped."""
+        """Stop the call if it was not sent yet; return whether the call is stopped."""
         with self._lock:
             self._is_stopped = not self._has_left
             return self._is_stopped
 
 
 class LateCalls:
-    """The sender of a client's requests on a worker that has device maps.
+    """Sends the requests of a client instead of `Client.request`, if the worker has device maps.
 
     Thread  any; the lock guards the queues
     """
@@ -95,7 +96,7 @@ class LateCalls:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.RLock()
-        # For each peer with waiting calls: these calls, in the order in which they were made.
+        # Peer -> its waiting calls, in the order in which they were made.
         self._waiting: dict[Worker, deque[LateCall]] = {}
 
     def request(
@@ -138,7 +139,7 @@ class LateCalls:
         return self._client.announce(call)
 
     def _depart(self, call: LateCall) -> None:
-        """Make the frames of a call, or start the copies that they need."""
+        """Make the frames of a call, or start the copies that the frames need."""
         message = call.message
         if any(tensor._layout.device is not CPU for tensor in message.tensors):
             device_map = self._client.device_map_to(call.peer)
@@ -191,7 +192,7 @@ class LateCalls:
             self._encode(call)
             frames, call.departure = call.frames, None
             if len(frames) > 1:
-                call.frames = ()  # for the same reason as in Client.announce
+                call.frames = ()  # not kept for a resend: Client.announce gives the reason
             if call.leaves():
                 client.write(call, frames)
             else:

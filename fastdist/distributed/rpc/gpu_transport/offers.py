@@ -1,8 +1,8 @@
 """Offers: two workers of one machine agree to send tensors from GPU to GPU, or learn why not."""
 
-# See cuda_ipc.py. An offer is a request that the agent sends itself, at the first tensor of a GPU
-# for a GPU of a peer. The arena must be shared first, since its table tracks which peer has a
-# piece.
+# See cuda_ipc.py. For each pair of a GPU of this worker and a GPU of a peer, the agent sends an
+# offer, which is a request, when the first tensor must be sent between the two. The peer must have
+# accepted the arena before that, since the arena's table tracks which peer has a piece.
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PROOF_BYTES = 32
 
 
 class IpcOffers:
-    """The GPU memory that this worker lends to others, and the memory of others that it may read.
+    """Makes offers of this worker's GPU memory to peers, and answers the peers' offers.
 
     `arena_of(worker)` returns the id of the arena from which a worker lends, or None;
     `lives(record)` returns whether a worker's process exists.
@@ -78,7 +78,7 @@ class IpcOffers:
         self._release.close()
 
     def lenders_to(self, worker: Worker, host: Lender) -> GpuLenders | None:
-        """Return the lenders of GPU memory to a worker, whose arena lender is `host`."""
+        """Return the lenders of GPU memory to a worker; `host` lends the arena to that worker."""
         if not self._is_wanted:
             return None
         made = GpuLenders(host, lambda pair: self._offer_soon(pair, host, worker))
@@ -86,7 +86,7 @@ class IpcOffers:
         return made
 
     def get_debug_info(self) -> dict[str, str]:
-        """Return the amount of lent memory, and the channel of GPU tensors to each peer."""
+        """Return the amount of lent memory, and the channel by which each peer gets GPU tensors."""
         why_none = why_not_viable() or "not among the channels"
         info = {} if self._is_wanted else {"agent.cuda_ipc": f"none: {why_none}"}
         for index, (lent_bytes, bytes_there) in usage().items():
@@ -164,7 +164,7 @@ class IpcOffers:
         return Reply([], {"proof": proof})
 
     def _try(self, request: Message) -> bytes:
-        """Return the bytes in an offer's piece, read through the channel that it offers."""
+        """Return the random bytes of an offer, read from its piece through the offered channel."""
         metadata, worker = request.metadata, request.peer
         if not self._is_wanted:
             raise MessageError("it is configured to use other channels")

@@ -1,11 +1,11 @@
-"""Frees idle GPU memory that was lent to other processes, after they have closed it."""
+"""Frees idle GPU memory that was lent to other processes, after these processes have closed it."""
 
-# A slab is recalled when memory must be freed (cuda.empty_cache) and no piece of it is lent. Peers
-# that had pieces of it may still have it open. CUDA does not define the effect of freeing memory
-# that other processes have open. So each of these peers gets a request to close the slab, and the
-# slab is freed after the last confirmation. No thread waits; until then nothing of the slab is
-# lent. If a peer refuses or does not answer, the slab is lent again. A lost worker whose process
-# has ended has nothing open.
+# A slab is recalled when memory must be freed (cuda.empty_cache) and no piece of the slab is lent.
+# Peers that had pieces of the slab may still have it open, and CUDA does not define the effect of
+# freeing memory that other processes have open. So each of these peers gets a request to close the
+# slab, and the slab is freed after the last confirmation. No thread waits for the confirmations,
+# and no piece of the slab is lent before the last one. If a peer refuses or does not answer, pieces
+# of the slab are lent again. A lost worker whose process has ended has no slab open.
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SlabRelease:
         register_handler(MessageType.IPC_RELEASE_REQ, self._release_came)
 
     def close(self) -> None:
-        """Send and accept no more requests."""
+        """Send no more requests to close slabs, and accept none."""
         unregister_handler(MessageType.IPC_RELEASE_REQ)
         with self._lock:
             was_listening, self._is_listening = self._is_listening, False
@@ -73,7 +73,7 @@ class SlabRelease:
             self._lenders.append((worker, lenders))
 
     def listen(self) -> None:
-        """Let `ask_back` be called when memory must be freed; called from the first slab on."""
+        """Register `ask_back`, which is then called whenever memory must be freed."""
         from fastdist.devices.cuda.memory import lent
 
         with self._lock:
@@ -82,7 +82,7 @@ class SlabRelease:
                 lent.append(self.ask_back)
 
     def ask_back(self) -> None:
-        """Begin to return all idle slabs; does not wait."""
+        """Start to return all idle slabs to their GPUs, without waiting for the peers."""
         with self._lock:
             # A lost worker whose process has ended has no slab open.
             self._lenders = [
@@ -119,7 +119,7 @@ class _Asked:
         self._open, self._refused = len(holders), 0
 
     def begin(self) -> None:
-        """Send the request to all these workers; free the slab if there are none."""
+        """Send each worker a request to close the slab; free the slab if there are no workers."""
         if not self._holders:
             self._end()
         for worker, lenders in self._holders:

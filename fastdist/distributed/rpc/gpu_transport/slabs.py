@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 
 # Note [Slabs]
 # A slab is returned to its GPU only when all peers that opened it have closed it (release.py): CUDA
-# does not define an earlier release. So there are few, large slabs, and pieces of any size are cut
-# from them. Together they have at most MOST_BYTES, or a SHARE of the GPU's memory. A piece is lent
-# for one message, together with a block of the arena. The arena's table shows which peer has that
-# block (Note [Who has a block]), so no message is needed to return the piece. It can be used again
-# once the event behind its writes has passed. That may take a moment if a call was given up right
-# after the writes were queued. If no piece is free, the tensors use cuda_basic without a wait.
+# does not define the effect of an earlier release. So there are few, large slabs, and pieces of any
+# size are cut from them. All slabs of a GPU together have at most MOST_BYTES, and at most 1 / SHARE
+# of the GPU's memory. A piece is lent for one message, together with a block of the arena. The
+# arena's table shows which peer has that block (Note [Who has a block]), so no message is needed to
+# return the piece. A returned piece can be used again when the event behind its writes is complete.
+# This may take a moment if the call ended right after the writes were queued. If no piece is free,
+# the tensors use cuda_basic without a wait.
 MOST_BYTES: Final = 2 << 30
 SHARE: Final = 16
 SLAB_BYTES: Final = 64 << 20
-# The alignment of pieces; larger than the buffers in a message's first frame.
+# The alignment and the smallest size of pieces. It is larger than INLINE_BYTES: a buffer of at most
+# INLINE_BYTES is put into a message's first frame.
 STEP: Final = 64 << 10
-# The most pieces that are lent at a time: each has an event, which its reader keeps open.
+# The maximum number of pieces that are lent at a time. Each piece has an event, which the piece's
+# reader keeps open.
 MOST_PIECES: Final = 512
 # The alignment of tensors in a piece.
 _ALIGNMENT: Final = 256
@@ -39,14 +42,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Room(NamedTuple):
-    """A slab, and its free ranges."""
+    """A slab, and the ranges of it that are free."""
 
     slab: Slab
     free: Ranges
 
 
 class _SharedEvent(NamedTuple):
-    """An event, and its handle for other processes."""
+    """An event, and the handle by which other processes open the event."""
 
     event: CudaEvent
     handle: bytes
@@ -59,23 +62,23 @@ class Piece:
 
     def __init__(self, room: Room, start: int, end: int, event: _SharedEvent) -> None:
         self.room, self.start, self.end, self.event = room, start, end, event
-        # Arrays that are copied into the piece, kept alive if their memory is not CuPy's.
+        # Copied arrays whose memory is not CuPy's, kept alive until the piece is free again.
         self.kept: list[Any] = []
-        # The arena, and the slot, generation and row of the block that is lent with it.
+        # The arena; and the slot, generation and row of the block that is lent with the piece.
         self.lent: tuple[Arena, int, int, memoryview] | None = None
         self.is_dropped = False
 
     @property
     def size(self) -> int:
-        """The number of its bytes."""
+        """The size of the piece in bytes."""
         return self.end - self.start
 
     def has_come_back(self) -> bool:
-        """Return whether its reader has released it, or will never read it."""
+        """Return whether the reader has released the piece, or will never read it."""
         if self.lent is None:
-            return self.is_dropped  # otherwise it is being filled
+            return self.is_dropped  # a piece that is not lent and not dropped is being filled
         arena, slot, generation, row = self.lent
-        # Read the row too: a closed arena does not read its rows any more.
+        # `arena.lends` alone is not enough: a closed arena does not read its rows any more.
         is_released = len(row) > 0 and row[TAKEN] == 2 * generation + 1
         return is_released or not arena.lends(slot, generation)
 
@@ -84,8 +87,8 @@ class SlabRing:
     """The pieces of the slabs of one GPU. See Note [Slabs].
 
     Units   bytes
-    Thread  any; the lock guards all attributes below it. CUDA and arenas are called while it is
-            held
+    Thread  any; the lock guards all attributes that `__init__` sets after it. Threads call CUDA
+            and arenas while they hold the lock
     """
 
     def __init__(self, backend: CudaBackend, index: int, most_bytes: int | None = None) -> None:
@@ -98,15 +101,15 @@ class SlabRing:
         self.uuid = uuid_of(backend, index)
         self._lock = threading.RLock()
         self._rooms: list[Room] = []
-        # Slabs that may soon be freed, from which nothing is lent.
+        # Slabs without a lent piece, which may soon be freed.
         self._aside: list[Room] = []
         self._out: list[Piece] = []
-        # Free events; _num_events counts the others too.
+        # The events that no piece uses. `_num_events` counts all events.
         self._events: list[_SharedEvent] = []
         self._num_events = 0
 
     def take(self, size: int) -> Piece | None:
-        """Return a piece of at least `size` bytes; None if none is free. Does not wait."""
+        """Return a piece of at least `size` bytes, or None if none is free, without waiting."""
         size = -(-size // STEP) * STEP
         with self._lock:
             self._collect()
@@ -140,7 +143,7 @@ class SlabRing:
                 try:
                     backend.record_stream(array, stream)
                 except DeviceError:
-                    piece.kept.append(array)  # memory of another library
+                    piece.kept.append(array)  # the array's memory is not CuPy's
                 piece.room.slab.put(backend, piece.start + at, array, index, stream)
                 starts.append(at)
                 at += _rounded(array.nbytes)
@@ -149,7 +152,7 @@ class SlabRing:
         return starts
 
     def was_lent(self, piece: Piece, arena: Arena, slot: int, generation: int) -> None:
-        """Record the block of an arena that is lent to the reader with the piece."""
+        """Record the block of an arena that is lent to the reader together with the piece."""
         with self._lock:
             piece.lent = arena, slot, generation, arena.row(slot)
 
@@ -164,9 +167,9 @@ class SlabRing:
             return sum(piece.size for piece in self._out), self._bytes_there()
 
     def set_aside(self) -> list[Room]:
-        """Remove and return the slabs without a lent piece; nothing is lent from them for now.
+        """Return the slabs of which no piece is lent, and lend no pieces of them for now.
 
-        Each must be passed to put_back or to give_up afterwards.
+        Each slab must be passed to `put_back` or `give_up` afterwards.
         """
         with self._lock:
             self._collect()
@@ -182,7 +185,7 @@ class SlabRing:
             self._rooms.append(room)
 
     def give_up(self, room: Room) -> None:
-        """Free a slab that was set aside, and which no process has open."""
+        """Free a slab that was set aside, after all other processes have closed it."""
         with self._lock:
             self._aside.remove(room)
         room.slab.free()
@@ -191,7 +194,7 @@ class SlabRing:
         return sum(room.slab.size for room in (*self._rooms, *self._aside))
 
     def _collect(self) -> None:
-        """Free the pieces that were released, once their GPU has finished the writes."""
+        """Free each released piece for which the GPU has finished the writes."""
         back = [piece for piece in self._out if piece.has_come_back() and piece.event.event.query()]
         for piece in back:
             self._out.remove(piece)
@@ -225,7 +228,7 @@ class SlabRing:
             slab = Slab(self._index, wanted)
         except KernelError as error:
             _logger.info("cuda:%d has no more memory for other processes: %s", self._index, error)
-            self.most_bytes = there  # lend only from the present slabs
+            self.most_bytes = there  # no further slabs
             return None
         room = Room(slab, Ranges(0, wanted))
         self._rooms.append(room)

@@ -1,8 +1,8 @@
 """Messages: their content and bytes, and how values and tensors are packed and opened.
 
-There is one type, `Message` (message.py). A sender fills it in, calls the interceptors, which may
-add to it, and encodes it. A receiver decodes the frames, which reads everything except the tensors,
-and opens the message; the interceptors remove what they added.
+There is one type, `Message` (message.py). A sender fills in a message, calls the interceptors,
+which may add data, and encodes the message. A receiver decodes the frames, which reads everything
+except the tensors. It then opens the message, and the interceptors remove the added data.
 
     message = Message(kind, message_id, peer=..., tensors=[x], body=body, encoding=encoding)
     frames = message.encode(lender, device_map, limits=...)     # pipe/ carries them
@@ -10,10 +10,10 @@ and opens the message; the interceptors remove what they added.
     message.open()                                              # makes the tensors
     message.value()                                             # reads the body, once
 
-A message that is never opened, such as an answer that arrives too late, creates no tensors. It
-releases the memory that was lent for it. Only `encode` and `decode` write and read the header.
-Nearly every message is a body alone, or a body and one small tensor (`lone_table`). Both functions
-have a fast path for these, with the same bytes as a result.
+A message that is never opened, such as an answer that arrives too late, creates no tensors, and
+releases the memory that was lent for it. Only `encode` writes the header, and only `decode` reads
+it. Nearly every message is a body alone, or a body and one small tensor (`lone_table`). `encode`
+and `decode` have a fast path for such messages, which gives the same bytes.
 
 layout.py           the header and tables of a message
 tables.py           packs and reads the tables

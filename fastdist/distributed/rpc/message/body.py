@@ -3,8 +3,9 @@
 # Note [Bodies]
 # A value is pickled without its Tensors: they are in the message's table, and the pickle refers to
 # them by index. The two most frequent kinds of value need no pickle: None, and Tensors alone. In a
-# call, the name of the function, "module:name", precedes its arguments. The receiver looks it up in
-# its modules, which takes two look-ups; nothing about the name is kept for a connection or a life.
+# call, the name of the function, "module:name", precedes its arguments. The receiver finds the
+# function by two look-ups: the module, and the name in the module. No connection and no life keeps
+# any state about such names.
 
 from __future__ import annotations
 
@@ -50,10 +51,10 @@ _TENSOR_CLASSES: Final = frozenset({Tensor, Parameter})
 # The rebuilding functions are found by name in _rebuilders, also in strict mode.
 _reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 _rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
-# Reducers of users' picklers (internal.py), and the number of changes of both tables.
+# Reducers of users' picklers (internal.py), and how often these or `_reducers` were changed.
 _users_reducers: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {}
 _num_changes = 0
-# Names, as pickles have them, of functions that rebuild values which must always be read.
+# The encoded names of rebuilding functions whose values must be read from every received message.
 _must_be_read: list[bytes] = []
 
 
@@ -109,7 +110,7 @@ def let_sparse_travel(
 def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
     """Return the body of `value` and its encoding; append the Tensors in it to `tensors`.
 
-    Raises  RpcError naming the part of `name` that cannot be pickled
+    Raises  RpcError with the path, beginning with `name`, of the part that cannot be pickled
     """
     if value is None:
         return b"", EMPTY
@@ -148,7 +149,7 @@ def serialize_call(
 
 
 def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:
-    """Return the value of a body; its Tensors are taken from the list.
+    """Return the value of a body; its Tensors are taken from `tensors`.
 
     Raises  MessageError for an invalid body; ForbiddenFunctionError in strict mode; errors of the
             values' classes
@@ -165,7 +166,7 @@ def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:
 def deserialize_call(
     body: Buffer, encoding: int, tensors: Sequence[Tensor]
 ) -> tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]:
-    """Return the function, args and kwargs of a call; other workers must be permitted to call it.
+    """Return the function, args and kwargs of a call; check that others may call this function.
 
     Raises  the errors of deserialize, and of gate.find for the function
     """
@@ -192,10 +193,11 @@ def deserialize_call(
 
 
 def reads_plainly(body: Buffer) -> bool:
-    """Return whether a pickle runs no users' code, which must not run on the progress thread.
+    """Return whether reading a pickle runs no users' code; then the progress thread may read it.
 
-    Note    the pickle may use only the function that creates Tensors. Functions are counted by
-            their opcode. If data contains that byte, the answer may be False for a harmless pickle
+    Note    the only global that such a pickle may name is the function that creates Tensors.
+            Globals are counted by their opcode byte. If data contains that byte, the answer may be
+            False for a harmless pickle
     """
     globals_used = bytes(body).count(b"\x93")
     return globals_used == 0 or (globals_used == 1 and _TENSOR_AT_BYTES in body)
@@ -204,21 +206,22 @@ def reads_plainly(body: Buffer) -> bool:
 def must_be_read(body: Buffer, encoding: int) -> bool:
     """Return whether a body may hold a value that must be read even if nobody needs the message.
 
-    Note    if data contains the same name, the answer may be True for a body without such a value
+    Note    the body is searched for the names of such values' rebuilding functions. If other data
+            contains one of these names, the answer is True for a body without such a value
     """
     return encoding & ~NAMED == PICKLE and any(name in bytes(body) for name in _must_be_read)
 
 
-# (module, name) -> the encoded name. Entries are only added; all are dropped at the limit.
+# Cache: (module, name) -> the encoded name. It is cleared when it has _MAX_NAMES entries.
 _names: dict[tuple[str | None, str], bytes] = {}
 
 
 def _name_of(function: Any) -> bytes | None:
-    """Return the name by which other workers find a function; None if it must be pickled."""
+    """Return the name by which other workers find a function; None to pickle the function."""
     if function.__class__ is not FunctionType and function.__class__ is not BuiltinFunctionType:
         return None
     module, name = function.__module__, function.__qualname__
-    # Looked up each time, as the name may have been bound to another object.
+    # The name is looked up each time, as it may have been bound to another object.
     if getattr(sys.modules.get(module), name, None) is not function:
         return None
     encoded = _names.get((module, name))
@@ -257,7 +260,7 @@ def _pickle(value: object, tensors: list[Tensor], parts: Sequence[tuple[str, obj
     packer = getattr(_packers, "packer", None)
     if packer is None:
         packer = _packers.packer = _Packer()
-    elif packer.is_busy:  # an object that is being pickled makes a call
+    elif packer.is_busy:  # while an object is pickled, its own code makes a call
         packer = _Packer()
     try:
         return packer.pack(value, tensors)
@@ -284,7 +287,7 @@ def _cannot_send(parts: Sequence[tuple[str, object]], error: Exception) -> RpcEr
 
 
 class _Table(dict[type, Any]):
-    """How each class is pickled; its default covers all classes of exceptions."""
+    """Class -> its reducer; by default, `reduce_error` for exceptions without pickling methods."""
 
     def __missing__(self, kind: type) -> Any:
         if issubclass(kind, BaseException) and not says_how_it_pickles(kind):
@@ -319,7 +322,8 @@ class _Packer:
         finally:
             self.is_busy = False
             self._tensors = []
-            # The memo keeps pickled objects alive, and a new object may reuse the id of an old one.
+            # The memo would keep the pickled objects alive, and the next pickle would refer to them
+            # instead of containing them.
             pickler.clear_memo()
             stream.seek(0)
             stream.truncate()
@@ -335,7 +339,7 @@ _packers = threading.local()
 
 
 def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
-    # Copy the body first: the sender may still be able to write to its memory.
+    # Copy the body first: the sender may still be able to write to the body's memory.
     body = bytes(body)
     try:
         try:
@@ -352,7 +356,7 @@ def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads bodies; the gate checks every global, in strict mode before anything is loaded."""
+    """Unpickles bodies; in strict mode, gate.py checks all globals before anything is loaded."""
 
     found: Mapping[tuple[str, str], Any] | None = None
 
@@ -361,7 +365,7 @@ class _Unpickler(pickle.Unpickler):
         self._tensors = tensors
 
     def examine(self, module: str, name: str) -> tuple[Any, Use]:
-        """Return the object of a name, and the uses of it that a body may make."""
+        """Return the object that a name refers to, and the uses that a body may make of it."""
         rebuild = self._rebuilder(module, name)
         if rebuild is None:
             return gate.examine(module, name)
@@ -380,7 +384,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _read_what_must_be(body: Buffer, encoding: int) -> None:
-    """Read, and drop, the values that must be read in a body that cannot be read as a whole."""
+    """Read only the values that must be read, if the whole body cannot be read; discard them."""
     if must_be_read(body, encoding):
         try:
             nesting = gate.max_nesting()

@@ -1,12 +1,12 @@
 """Splits exceptions into parts, and rebuilds them without the code that their classes define."""
 
 # Note [Exceptions as values]
-# By default an exception is pickled as its class and its `args`, with which the class is called
-# again. That fails for every class whose __init__ takes other arguments than it passes to
-# Exception, and it loses values in slots. It also lets a sender run the __init__ of any loaded
-# exception class with arguments of its choice. So exceptions have their own encoding: the object is
-# created by the __new__ and __init__ of its builtin base exception, and its attributes are
-# restored. Classes that define pickling methods are pickled by these methods.
+# By default an exception is pickled as its class and its `args`, and unpickling calls the class
+# with these `args`. That fails for every class whose __init__ takes other arguments than it passes
+# to Exception, and loses values in slots. It also lets a sender run the __init__ of any loaded
+# exception class with arguments of the sender's choice. So exceptions have their own encoding: the
+# object is created by the __new__ and __init__ of its builtin base exception, and its attributes
+# are restored. Objects of classes that define pickling methods are pickled by these methods.
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def says_how_it_pickles(kind: type[BaseException]) -> bool:
 
 
 def reduce_error(error: BaseException) -> tuple[Any, ...]:
-    """Return the function and arguments that rebuild an exception, and its state with a setter."""
+    """Return the function and arguments to rebuild an exception, its state, and a state setter."""
     kind = type(error)
     args: Any = error.args
     if isinstance(error, OSError):
@@ -72,7 +72,8 @@ def rebuild_error(
     try:
         _builtin_init(kind)(error, *args, **named)
     except (TypeError, ValueError):
-        # The original's __init__ passed other arguments to its base, so set only its `args`.
+        # The class's own __init__ passed other arguments than `args` to its builtin base, whose
+        # __init__ refuses `args`. So only set the attribute `args`.
         error.args = args
     if issubclass(base, BaseExceptionGroup):
         error.args = (args[0], list(args[1]))
@@ -149,6 +150,6 @@ def _fit(base: type[BaseException], args: tuple[Any, ...]) -> bool:
 
 
 def fresh(error: Exception) -> Exception:
-    """Return a copy of an error that ends all calls to a worker, to raise for one of them."""
+    """Return a copy, to be raised by one call, of an error that ends all calls to a worker."""
     # Many calls in many threads fail with one error; each needs a separate traceback.
     return copy.copy(error) if isinstance(error, RpcError) else error

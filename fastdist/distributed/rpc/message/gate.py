@@ -19,7 +19,7 @@ STRICT: Final = "strict"
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-# Guards the tables below. Look-ups do not take it: entries are only added, or all are dropped.
+# Guards the tables below. Look-ups do not take this lock: a table only gains entries or is cleared.
 _rules_lock = threading.Lock()
 _exported: set[tuple[str, str]] = set()
 _allowed: set[str] = set()
@@ -85,8 +85,8 @@ def max_nesting() -> int | None:
 def find(module: str, name: str) -> Any:
     """Return the object that another worker named.
 
-    Raises  ForbiddenFunctionError if strict mode does not permit it; AttributeError or ImportError
-            if it does not exist here
+    Raises  ForbiddenFunctionError if strict mode does not permit the object; AttributeError or
+            ImportError if the object does not exist in this process
     """
     if _mode == OPEN:
         return _look_up(module, name)
@@ -104,7 +104,7 @@ def examine(module: str, name: str) -> tuple[Any, Use]:
         return found, free_use(found) if plain is None else plain
     module, name = current_name(module, name)
     if _is_to_come(sys.modules.get(module), name):
-        __import__(module, level=0)  # waits for the other thread, so that its exports are known
+        __import__(module, level=0)  # waits until the importing thread has made all exports
     if (module, name) in _exported or f"{module}.{name}" in _allowed:
         found = _look_up(module, name)
         return found, free_use(found)
@@ -127,7 +127,7 @@ def find_function(name: bytes) -> Any:
     """
     known = _named.get(name)
     if known is not None:
-        # Looked up each time, as pickle does: the name may have been bound to another object.
+        # The name is looked up each time, as pickle does: it may have been bound to another object.
         function = getattr(sys.modules.get(known[0]), known[1], None)
         if function is not None:
             return function
@@ -146,13 +146,14 @@ def find_function(name: bytes) -> Any:
 
 
 def require_callable_by_others(function: object) -> None:
-    """Refuse objects that strict mode lets others load but not call: exceptions and plain types.
+    """Refuse to call objects that strict mode permits only to load: exceptions and plain types.
 
     Raises  ForbiddenFunctionError
     """
     if _mode == OPEN:
         return
-    # A bound method of an object that this worker made may be called if its class permits it.
+    # For a bound method of an object that this worker made, check the method's function: `outer` is
+    # true if the object's class is exported.
     inner = getattr(function, "__func__", function)
     module = getattr(inner, "__module__", None) or ""
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
@@ -191,9 +192,9 @@ def _look_up(module: str, name: str) -> Any:
 
 
 def _is_to_come(module: object, name: str) -> bool:
-    """Return whether another thread imports the module now and has not defined the name yet.
+    """Return whether another thread is importing the module and has not defined the name yet.
 
-    An import waits until that thread is done.
+    If so, an import of the module waits until that thread is done.
     """
     is_under_way = getattr(getattr(module, "__spec__", None), "_initializing", False)
     return is_under_way and name.partition(".")[0] not in vars(module)
@@ -208,10 +209,10 @@ def _is_defined_as(found: object, module: str, name: str) -> bool:
 
 
 def _without_import(module: str, name: str) -> Any:
-    """Return an attribute of a loaded module, or None.
+    """Return an attribute of a loaded module, or None, without running any code of the module.
 
-    Note    importing a module runs code, and reading an attribute of a module or class may run
-            code. In strict mode both happen only for permitted names
+    Note    importing a module runs code, and reading an attribute with getattr may run code. In
+            strict mode both are done only for permitted names
     """
     found: Any = sys.modules.get(module)
     for part in name.split("."):

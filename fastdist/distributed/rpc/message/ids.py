@@ -8,27 +8,28 @@ from typing import Final
 
 # Note [Ids that can be read]
 # An id is rank << 48 | number. Contexts, passes, calls, autograd messages, values of RRefs and
-# references to them have ids. All output for people has the form `rank:number`: errors, DEBUG
-# lines, explain and its picture. If an error begins with PyTorch's text, the id's decimal form
-# precedes it. Numbers begin with 0, except in groups where a rank may have several lives. There the
-# ids of each life begin at 32 random bits, shown in hexadecimal and separated by a point:
-# `1:5c0e91b7.12`. After 32768 ids of a life the hexadecimal part increases by one.
+# references to these values have ids. All output for people (errors, DEBUG lines, explain and its
+# picture) shows an id as `rank:number`. In an error that begins with PyTorch's text, the decimal
+# form of the id precedes this form. Numbers begin with 0, except in groups where a rank may have
+# several lives. In such a group, 32 random bits of each life are the upper part of its numbers.
+# This part is shown in hexadecimal, and a point follows it: `1:5c0e91b7.12`. After 32768 ids of a
+# life the hexadecimal part increases by one.
 
 RANK_SHIFT: Final = 48
 MAX_WORKER_ID: Final = 65535
 LOCAL: Final = (1 << RANK_SHIFT) - 1
 _COUNT_BITS: Final = 15
 _COUNT: Final = (1 << _COUNT_BITS) - 1
-# Below this an id is shown in decimal; a life that counts from 0 takes hours to reach it.
+# A number below this is shown in decimal only. A life that counts from 0 takes hours to reach it.
 _LONG: Final = 1 << 32
 
 _FORM = re.compile(r"(\d+):(?:([0-9a-f]{1,9})\.)?(\d+)")
 
 
 def random_id_offset() -> int:
-    """Return a random number at which the ids of a life begin, if its rank may have earlier lives.
+    """Return a random first number for the ids of a life whose rank may have earlier lives.
 
-    Note    at least half of the 48 bits of a number remain for counting
+    Note    from this number on, at least half of all 48-bit numbers remain for counting
     """
     return int.from_bytes(os.urandom(4), "little") << _COUNT_BITS
 
@@ -36,7 +37,7 @@ def random_id_offset() -> int:
 def id_text(number: int) -> str:
     """Return an id in readable form. See Note [Ids that can be read]."""
     if number < 0:
-        return str(number)  # not an id, such as "no context"
+        return str(number)  # a negative number is not an id; it means "no context", for example
     rank, local = number >> RANK_SHIFT, number & LOCAL
     if local < _LONG:
         return f"{rank}:{local}"
@@ -44,7 +45,7 @@ def id_text(number: int) -> str:
 
 
 def with_decimal(number: int) -> str:
-    """Return the decimal form for PyTorch's texts, followed by the readable form."""
+    """Return the decimal form of an id, as in PyTorch's texts, followed by the readable form."""
     return str(number) if number < 0 else f"{number} ({id_text(number)})"
 
 

@@ -12,16 +12,17 @@ from typing import Final, NamedTuple, TypeAlias
 #   - buffer table: size in bytes, and number of frames (0: the buffer follows the body in this
 #     frame; IN_ARENA: a descriptor follows the body instead, see distributed/arena; ON_DEVICE:
 #     likewise for memory of a GPU, see gpu_transport/cuda_ipc.py);
-#   - tensor table: buffer, byte offset, dtype, device type, device index, flags, ndim, and as
-#     64-bit numbers the sizes and the strides, which count elements;
+#   - tensor table: buffer, byte offset, dtype, device type, device index, flags, ndim, sizes, and
+#     strides in elements; sizes and strides are 64-bit numbers;
 #   - tangent table: tensor, level id, tangent tensor;
 #   - autograd, if AUTOGRAD is set: context id, message id, the device map of the sender;
 #   - metadata: names and small values;
-#   - the body, in the encoding `encoding`; with BODY_APART (a long body) it is the last buffer;
+#   - the body, in the encoding `encoding`. If BODY_APART is set, because the body is long, the body
+#     is the last buffer instead;
 #   - the inline buffers, one after the other.
-# Every further frame is a buffer or a piece of one; no frame is longer than 16 MiB. Two tensors
-# that share memory name the same buffer. No received number is trusted: none is used to allocate or
-# to index before it was checked against the bytes that arrived.
+# Every further frame is a buffer or a piece of a buffer, and has at most 16 MiB. Two tensors that
+# share memory name the same buffer. No received number is trusted: each is checked against the
+# bytes that arrived before it is used to allocate or to index.
 
 VERSION: Final = 1
 # Encodings of the body: None; a pickle; or the message's tensors alone, with their number as a u16
@@ -44,7 +45,7 @@ MAX_HEADER_BYTES: Final = 1 << 20
 INLINE_BYTES: Final = 16 << 10
 FRAME_BYTES: Final = 16 << 20
 NO_INDEX: Final = 0xFFFF
-# Values in the buffer table instead of a number of frames.
+# Values that stand in the buffer table instead of a number of frames.
 IN_ARENA: Final = 0xFFFFFFFF
 ON_DEVICE: Final = 0xFFFFFFFE
 # The message id of messages that are neither a call nor an answer to one: greetings and notices.

@@ -11,7 +11,7 @@ from fastdist.distributed.sockets.options import HANDSHAKE_MS, MAX_FRAME_BYTES
 from .layout import FRAME_BYTES, HEADER, MAX_BYTES, MAX_HEADER_BYTES, MAX_TENSORS
 from .metadata import MAX_NESTING
 
-# With smaller frames a greeting might not fit.
+# The least value of a limit in bytes: the messages of a handshake may not fit into smaller frames.
 _LEAST_FRAME = 4096
 _DEEPEST = 256
 
@@ -23,12 +23,13 @@ class Limits:
     A sender obeys the receiver's limits. `message_bytes` limits a whole message. `header_bytes`
     limits its header with the metadata, without tables and body. `nesting` limits the depth of
     values in the metadata and, in strict mode, in a body. `frame_bytes` limits one frame; a frame
-    above `wire_frame_bytes` ends the connection. `connections` is per member, and `handshake_s` is
-    the time limit of a handshake. To one peer there are at most `outstanding_calls` without an
-    answer, with at most `outstanding_bytes` in all. When a worker has `outstanding_bytes` of unread
-    answers (4 MiB at least), its next calls wait until half of these bytes are read.
+    above `wire_frame_bytes` ends the connection. `connections` limits the connections of each
+    member, and `handshake_s` the time of a handshake. At most `outstanding_calls` calls to one peer
+    may be without an answer; their requests have at most `outstanding_bytes` together. When a
+    worker has `outstanding_bytes` (at least 4 MiB) of unread answers, its next calls wait until
+    half of these bytes are read.
 
-    Raises  ValueError for a value that is not a number, or too small to work with
+    Raises  ValueError for a value that is not a number, or is too small to work with
 
     Args:
         tensors: The most tensors in one message.
@@ -61,7 +62,8 @@ class Limits:
                 f"wire_frame_bytes is {self.wire_frame_bytes}, frame_bytes is {self.frame_bytes}; "
                 "what is sent in one piece must pass the wire"
             )
-        # The most bytes of a message without tables; stored, as each call reads it.
+        # The most bytes that follow the header of a message in one frame. The number is stored
+        # because each call reads it.
         body = min(self.frame_bytes, self.message_bytes) - HEADER.size
         object.__setattr__(self, "plain_bytes", body)
 
@@ -74,7 +76,7 @@ class Limits:
     def towards(self, theirs: Limits) -> Limits:
         """Return the limits for messages from a worker with these limits to a worker with `theirs`.
 
-        Note    `theirs` itself if the result is equal, as mostly among workers of a job
+        Note    the result is `theirs` itself if both Limits are equal, as mostly within a job
         """
         if theirs == self:
             return theirs

@@ -44,17 +44,17 @@ from .types import RESPONSE, USER_WORK
 
 
 class _Packing(threading.local):
-    """The message that this thread packs; an RRef in it gets a new reference at the receiver."""
+    """The message that this thread packs. Each packed RRef gives the receiver a new reference."""
 
     message: Message | None = None
 
 
 # Note [Packing]
-# When an RRef is packed, its owner counts one more reference; the receiver gets that reference when
-# it reads the message. So if a message is not sent, or is not received, the effects of packing it
-# are undone. A request that holds references is read even if nobody needs it any more when it
-# arrives. A receiver that cannot read it reports that. A caller that does not need an answer any
-# more does not read the answer, and reports this (references/forks.py).
+# When an RRef is packed, the RRef's owner counts one more reference; the receiver gets that
+# reference when it reads the message. So if a message is not sent, or is not received, the effects
+# of packing the message are undone. A request that holds references is always read on arrival, even
+# if its caller has given it up. A receiver that cannot read the request reports that. A caller that
+# does not need an answer any more does not read the answer, and reports this (references/forks.py).
 packing = _Packing()
 
 
@@ -62,16 +62,16 @@ packing = _Packing()
 class Message:
     """One request, answer or notice, outgoing or received.
 
-    It has a header, metadata, and a value in `body`, whose Tensors are in `tensors`. The tensors of
-    an incoming message stay in `buffers`, as described by `entries`, until `open` makes them.
+    A message has a header, metadata, and a value in `body`. The Tensors of the value are in
+    `tensors`. In a received message, `open` creates the Tensors from `entries` and `buffers`.
 
     Units   timeout_ms is the time left for the call; 0 means no deadline
     """
 
     type: int
     message_id: int = NO_CALL
-    # The life at the other end: a Worker, a class in a layer above this file; None before it is
-    # known. `source` is the rank that the sender claims, as the wire format has only ranks.
+    # The life at the other end, as a Worker (a class in a layer above this file); None before the
+    # life is known. `source` is the rank that the sender claims: the wire format has only ranks.
     peer: Any = None
     source: int = 0
     incarnation: int = 0
@@ -86,17 +86,17 @@ class Message:
     metadata: dict[str, Value] = field(default_factory=dict)
     tangents: Sequence[TangentEntry] = ()
     autograd: AutogradBlock | None = None
-    # Outgoing: the devices for its tensors, if the device map of the call does not determine them.
+    # Outgoing: the target device of each tensor, if the call's device map does not determine it.
     goals: Sequence[Device] = ()
     # Received: whether each tensor required grad at the sender. Empty for an outgoing message.
     requires_grad: Sequence[bool] = ()
-    # The number of its bytes in shared memory, outside of its frames.
+    # How many bytes of the message are in shared memory, outside of the frames.
     lent_bytes: int = 0
     is_read: bool = False
-    # An error that `value` raises instead of returning the value that it has read.
+    # An error that `value` raises after it has read the value, instead of returning the value.
     refusal: Exception | None = None
-    # Outgoing: functions that undo the packing and, for requests, functions to run when an answer
-    # shows that the message was read. See Note [Packing].
+    # Outgoing: functions that undo the packing; and for a request, functions that run when the
+    # answer shows that the request was read. See Note [Packing].
     undo_steps: Sequence[Callable[[], None]] = ()
     delivery_steps: Sequence[Callable[[], None]] = ()
 
@@ -108,17 +108,17 @@ class Message:
 
     @property
     def effective_type(self) -> int:
-        """The type of the wrapped message, if it is wrapped."""
+        """The type that the message had before `wrap`, if it is wrapped; otherwise its type."""
         return self.inner_type or self.type
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is the answer to a request."""
+        """Whether this message is the answer to a request."""
         return bool(self.type & RESPONSE)
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has nothing besides a body and tensors."""
+        """Whether this message has a body and tensors alone."""
         return not (self.metadata or self.tangents or self.autograd or self.inner_type)
 
     def size_bytes(self) -> int:
@@ -132,7 +132,7 @@ class Message:
                 that this worker does not have
         """
         if not self.entries:
-            return  # as for nearly every message
+            return  # nearly all messages have no tensors
         self.tensors, self.requires_grad = unpack_tensors(self.entries, self.buffers)
         # From here on only the tensors own the memory.
         self.entries = self.buffers = ()
@@ -146,16 +146,16 @@ class Message:
         self.entries = self.buffers = ()
 
     def make_leaves(self) -> None:
-        """Turn tensors that required grad at the sender, and have no history here, into leaves."""
+        """Make leaves of the tensors that required grad at the sender and have no history here."""
         if self.requires_grad:
             make_leaves(self.tensors, self.requires_grad)
 
     def pack(self, value: Any, name: str = "the value") -> None:
         """Set the body to a value: (function, args, kwargs) for message types that carry a call.
 
-        Raises  RpcError if the value cannot be pickled; `name` is its name in the error
+        Raises  RpcError if the value cannot be pickled; `name` is the value's name in the error
         """
-        # Save the outer message, as pickling an object may itself make a call.
+        # Save the outer message: pickling an object may make a call, which packs another message.
         outer, packing.message = packing.message, self
         try:
             if self.type in USER_WORK:
@@ -174,7 +174,7 @@ class Message:
             step()
 
     def confirm_delivery(self) -> None:
-        """Run the functions for a request that was read, as its answer shows."""
+        """Run `delivery_steps`, since the answer shows that this request was read."""
         steps, self.delivery_steps = self.delivery_steps, ()
         for step in steps:
             step()
@@ -199,16 +199,15 @@ class Message:
         limits: Limits = DEFAULT,
         departure: Departure | None = None,
     ) -> list[Buffer]:
-        """Return the frames to send; large buffers may go to memory of the lender instead.
+        """Return the frames to send. Large buffers may be written to the lender's memory instead.
 
         `departure` has the tensors if they had to be copied from devices first.
 
-        Raises  MessageError if the message exceeds the receiver's limits (otherwise the receiver
-                would drop the connection); DeviceError for a tensor on a device that the map does
-                not name
+        Raises  MessageError if the message exceeds the receiver's limits, since the receiver would
+                drop the connection; DeviceError for a tensor on a device that is not in the map
         """
         body, tensors = self.body, self.tensors
-        # The fast path of nearly every call: a body, or a body and one small tensor.
+        # The fast path of nearly all calls: the message is a body, or a body and one small tensor.
         if not (self.metadata or self.tangents or self.autograd or self.buffers):
             if not tensors and len(body) <= limits.plain_bytes:
                 return [self._header(0, 0, 0, len(body), 0) + body]
@@ -351,9 +350,9 @@ def decode(
     *,
     header_alone: bool = False,
 ) -> Message:
-    """Return the message in frames from a peer; its tensors are not created yet.
+    """Return the message in frames from a peer, without creating the message's tensors.
 
-    With `header_alone` only the header is read; in particular, no lent memory is taken.
+    With `header_alone` only the header is read, so no lent memory is taken.
 
     Raises  MessageError for bytes that encode does not write, or that exceed the limits
     """
@@ -400,7 +399,7 @@ def decode(
     return message
 
 
-# Flags, then the numbers of tensors, buffers, body bytes, tangents and metadata bytes.
+# The flags, and the numbers of tensors, buffers, body bytes, tangents and metadata bytes.
 _Counts: TypeAlias = tuple[int, int, int, int, int, int]
 
 
@@ -439,14 +438,14 @@ def _read_tables(
             raise MessageError("a body in memory of a GPU")
         is_lent = isinstance(message.body, memoryview) and isinstance(message.body.obj, np.ndarray)
         if is_lent and gate.max_nesting() is not None:
-            # The body is in the sender's arena. Strict mode reads it twice, to check it and to load
-            # it; without a copy the sender could change it in between.
+            # The body is in the sender's arena. Strict mode checks the body and then loads it.
+            # Without a copy, the sender could change the body after the check.
             message.body = bytes(message.body)
     message.buffers = arrived
 
 
 def _share_frame(body_bytes: int, sizes: Sequence[int], limits: Limits) -> tuple[int, bool]:
-    """Return the largest size of a buffer in frame 0, and whether the body needs its own buffer."""
+    """Return the maximum size of a buffer in frame 0, and whether the body needs its own buffer."""
     room = limits.frame_bytes // 2
     apart = body_bytes > room
     left, inline_bytes = (room if apart else room - body_bytes), INLINE_BYTES

@@ -13,7 +13,7 @@ Value: TypeAlias = Union[bool, int, float, str, bytes, "tuple[Value, ...]", "lis
 
 MAX_NESTING: Final = 64
 
-# Each struct begins with a letter for the type of the value.
+# Each struct begins with a letter, the code for the type of the value.
 _INT64: Final = struct.Struct("<cq")
 _UINT64: Final = struct.Struct("<cQ")
 _FLOAT64: Final = struct.Struct("<cd")
@@ -30,7 +30,7 @@ def encode_metadata(values: Mapping[str, Value], nesting: int = MAX_NESTING) -> 
     pieces: list[bytes] = []
     for name, value in values.items():
         pieces.append(_encoded_name(name))
-        # The fast path: most values are ids.
+        # The fast path: most values are ids, so they are ints.
         if value.__class__ is int and value in _INT64_RANGE:
             pieces.append(_INT64.pack(b"i", value))
         else:
@@ -47,7 +47,7 @@ def _encoded_name(name: str) -> bytes:
 
 
 def decode_metadata(encoded: bytes, nesting: int = MAX_NESTING) -> dict[str, Value]:
-    """Decode what encode_metadata has encoded; a list is returned as a tuple.
+    """Return the values that `encode_metadata` has encoded; lists are returned as tuples.
 
     Raises  MessageError for bytes that encode_metadata does not write
     """

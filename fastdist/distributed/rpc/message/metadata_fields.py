@@ -39,7 +39,8 @@ def _many(kind: type[T], expected: str) -> Callable[[Metadata, str, int], tuple[
     return take
 
 
-# Each function returns field `name` of worker `sender`'s metadata; MessageError for a wrong type.
+# Each function (metadata, name, sender) returns the field `name` of the metadata that the worker
+# `sender` wrote, and raises MessageError for a wrong type.
 number, flag, text = _one(int, "a number"), _one(bool, "True or False"), _one(str, "a text")
 numbers, texts = _many(int, "a list of numbers"), _many(str, "a list of texts")
 
@@ -50,7 +51,7 @@ def filled(kind: type[N], metadata: Metadata, sender: int) -> N:
 
 
 def filled_with_defaults(kind: type[N], metadata: Metadata, sender: int) -> N:
-    """Return the NamedTuple that `metadata_of` encoded; missing fields get their defaults."""
+    """Return the NamedTuple that `metadata_of` encoded. Missing fields get their default values."""
     given = {
         name: read(metadata, name, sender)
         for name, read, has_default in _readers_of(kind)
@@ -89,13 +90,13 @@ def _readers_of(kind: type[Any]) -> list[tuple[str, Callable[[Metadata, str, int
 
 
 def ids_of(request: Message) -> tuple[int, int]:
-    """Return the ids of the value and of the fork that a request names."""
+    """Return the ids of the value and the fork from the metadata of a request."""
     metadata, sender = request.metadata, request.peer.id
     return number(metadata, "rref", sender), number(metadata, "fork", sender)
 
 
 def lists_of(request: Message, *names: str) -> list[tuple[int, ...]]:
-    """Return the lists of ids in a request that carries several notices."""
+    """Return the lists of ids with these names from a request that contains several notices."""
     return [numbers(request.metadata, name, request.peer.id) for name in names]
 
 

@@ -1,11 +1,11 @@
 """The encoding of NumPy's arrays, scalars and dtypes: a code, a shape and bytes, each checked."""
 
 # Note [NumPy's own pickles]
-# NumPy's pickle of an array is rebuilt by setting the state of a dtype and of an array. NumPy
-# trusts these states: if the flags of a dtype deny that it holds objects, bytes can be used as
-# pointers. Strict mode must not let a caller do that. So arrays have their own encoding, which is
-# rebuilt by public functions only, and in strict mode NumPy's pickles are not read. Arrays whose
-# dtype has no code (objects, records, other packages' dtypes) use NumPy's pickles.
+# To read NumPy's own pickle of an array, the state of a dtype and of an array is set. NumPy trusts
+# these states: if a dtype of objects has flags that say it has no objects, bytes from the sender
+# can be used as pointers. Strict mode must not permit that. So arrays have their own encoding here,
+# which is rebuilt by public functions only, and strict mode does not read NumPy's pickles. Arrays
+# whose dtype has no code (objects, records, other packages' dtypes) use NumPy's pickles.
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rebuild_dtype(code: str) -> np.dtype[Any]:
 
 
 def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> np.ndarray[Any, Any]:
-    """Return the array of these bytes, without a copy.
+    """Return the array with the elements in the bytes `data`, without a copy.
 
     Raises  MessageError if the bytes do not match the code and the shape
     """
@@ -68,7 +68,7 @@ def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> n
         or order not in ("C", "F")
         or math.prod(shape) * dtype.itemsize != len(data)
     ):
-        # Abbreviated: the shape may contain the same large tuple many times.
+        # `reprlib` shortens the text: the shape may contain the same large tuple many times.
         raise MessageError(
             f"an array of {code}, shape {reprlib.repr(shape)}, order {reprlib.repr(order)} in "
             "bytes that do not fit"
@@ -77,14 +77,15 @@ def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> n
     if data:
         return np.frombuffer(data, dtype).reshape(shape, order=in_order)
     try:
-        # With a separate empty buffer: np.empty would allocate one item, which may be a gigabyte.
+        # An array without elements gets an empty buffer. np.empty would allocate one element, which
+        # may have a gigabyte.
         return np.ndarray(shape, dtype, bytearray(), order=in_order)
     except ValueError as error:
         raise MessageError(f"an array of {code}, shape {shape}: {error}") from error
 
 
 def rebuild_scalar(code: str, data: bytes) -> Any:
-    """Return the number, text or time of these bytes.
+    """Return the NumPy scalar (a number, a text or a time) in the bytes `data`.
 
     Raises  MessageError if the bytes do not match the code
     """
@@ -120,6 +121,7 @@ def _reduce_array(array: np.ndarray[Any, Any]) -> Any:
     whole = array.T if is_fortran else np.ascontiguousarray(array)
     data: Any = b""
     if array.size:
-        # Written into the pickle without a copy; the receiver's array uses these bytes directly.
+        # The PickleBuffer writes the bytes into the pickle without a copy. The receiver's array
+        # uses the bytes of the received pickle directly.
         data = pickle.PickleBuffer(whole.reshape(-1).view(np.uint8).data)
     return rebuild_array, (code, array.shape, "F" if is_fortran else "C", data)

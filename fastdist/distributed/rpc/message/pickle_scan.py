@@ -2,22 +2,22 @@
 
 # Note [What a pickle can do to its reader]
 # The Unpickler trusts its input:
-# - A memo index of 2^32 makes it fill a table of that size.
-# - A length makes it allocate before it checks that the bytes exist.
-# - A frame that ends within an argument makes it drop bytes, so that it reads other opcodes than
+# - For a memo index of 2^32, the Unpickler fills a table of that size.
+# - For a length, the Unpickler allocates memory before it checks that so many bytes exist.
+# - If a frame ends within an argument, the Unpickler drops bytes, and then reads other opcodes than
 #   those in the body.
 # - Tuples nested 200,000 deep, as a key of a dictionary, overflow the C stack when they are hashed.
-#   A tuple that holds the same tuple twice, 60 levels deep, takes years to hash.
-# - A state may be set into a class that was only named, which changes the class for all its users,
-#   or into an array, which trusts it.
-# In open mode the sender of a body may run any function here anyway. In strict mode it may not. So
-# every opcode is checked against the output of protocol 5, and every number against the bytes that
-# arrived. Every call and change is checked against the permitted uses of the named object
-# (pickle_uses.py).
+#   A tuple that holds the same tuple twice, and so on for 60 levels, takes years to hash.
+# - A pickle may name a class and set a state into it, which changes the class for all its users. It
+#   may also set a state into an array, and NumPy trusts that state.
+# In open mode the sender of a body may run any function on this worker anyway; in strict mode it
+# may not. So in strict mode every opcode is checked against the output of protocol 5, and every
+# number against the bytes that arrived. Every call and change is checked against the permitted uses
+# of the named object (pickle_uses.py).
 #
-# An object is written once, and then referred to with five bytes each time. So all copies, hashes
-# and states of objects have a common limit: _TIMES the body's size. Lists, dicts and sets, which
-# one byte creates, are limited by their memory.
+# A pickle contains an object once, and refers to it with five bytes each further time. So the sizes
+# of all copies, hashes and states of objects have one common limit, _TIMES the body's size. One
+# byte creates a list, a dict or a set, so the memory for them has another limit, _ROOM_TIMES.
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from .pickle_uses import (
     Use,
 )
 
-# Effects of an opcode. The table below has for each opcode its effect, the size of its argument,
-# and a number or an item.
+# Effects of an opcode on the stack. The table below has, for each opcode, its effect, the size of
+# its argument, and a number or an item that the effect uses.
 _SCALAR, _COUNTED, _EMPTY, _WRAP, _TUPLE, _GROW, _GROW_MARK, _CALL, _OTHER = range(1, 10)
 _FORBIDDEN: Final = (0, 0, 0)
 
@@ -63,22 +63,22 @@ _INT: Final[Item] = [INT, 0, 1, 0, 1]
 _FLOAT: Final[Item] = [FLOAT, 0, 1, 0, 1]
 _NOTHING: Final[Item] = [TUPLE, 1, 1, []]
 
-# The limit on copies, hashes and states: _FREE for a body of any size, and _TIMES its bytes in
-# addition. For ordinary values, our Pickler's output needs about as much as its size.
+# The limit on copies, hashes and states is _FREE + _TIMES * the size of the body. For ordinary
+# values they take about as much as the size of our Pickler's output.
 _FREE: Final = 1 << 20
 _TIMES: Final = 16
-# The limit on the memory of empty lists, dicts and sets, as a multiple of the pickle's size: one
-# byte can create one. Our Pickler writes two bytes for an empty list or dict.
+# The limit on the memory of empty lists, dicts and sets, as a multiple of the pickle's size. One
+# byte can create such an object; our Pickler writes two bytes for an empty list or dict.
 _ROOM_TIMES: Final = 48
 _ROOM_OF: Final = {ITEMS: 64, KEYS: 72, MEMBERS: 224}
 _MOST_BYTES_OF_A_NAME: Final = 4096
 
-# A function that returns the object of a name, and the permitted uses of it.
+# A function (module, name) that returns the named object and its permitted uses.
 Examine = Callable[[str, str], tuple[Any, Use]]
 
 
 def _table() -> list[tuple[int, int, Any]]:
-    """Return, by opcode, (effect, bytes of the argument, number or item to put on the stack)."""
+    """Return, by opcode, (effect, bytes of the argument, number or item for the effect)."""
     table: list[tuple[int, int, Any]] = [_FORBIDDEN] * 256
 
     def enter(kind: int, codes: bytes, argument: int = 0, number: Any = 0) -> None:
@@ -126,7 +126,7 @@ _APPENDING: Final = b"ae"
 _PROTOCOL: Final = 5
 _LONG: Final = TEXT | BYTES | BYTEARRAY | INT
 _HOLDERS: Final = ITEMS | KEYS | MEMBERS
-# The kind of item to which an opcode adds.
+# Opcode -> the kind of item to which it adds something.
 _TAKERS: Final = {
     **dict.fromkeys(b"ae", ITEMS),
     **dict.fromkeys(b"su", KEYS),
@@ -138,10 +138,10 @@ _TAKERS: Final = {
 def require_sound(
     body: Buffer, max_nesting: int = MAX_NESTING, examine: Examine = lambda *_: (None, ANYTHING)
 ) -> dict[tuple[str, str], Any]:
-    """Scan a whole pickle without creating any object; return the names that it uses.
+    """Scan a whole pickle without creating any object; return the objects that it names.
 
     See Note [What a pickle can do to its reader]. `examine` decides which names are permitted, and
-    for which uses; without it every name passes, and only the pickle itself is checked.
+    for which uses. Without `examine`, all names and uses are permitted.
 
     Raises  MessageError for opcodes and numbers that our Pickler does not write, for more than
             max_nesting levels, and for calls or changes that are not permitted; errors of examine
@@ -159,7 +159,7 @@ def _is_text(items: list[Item]) -> bool:
 
 
 class _Scan:
-    """A simulated Unpickler whose stack has known facts about values, instead of values."""
+    """A simulated Unpickler: its stack has descriptions of the values instead of the values."""
 
     def __init__(self, body: bytes, max_nesting: int, examine: Examine) -> None:
         self.found: dict[tuple[str, str], Any] = {}
@@ -218,13 +218,14 @@ class _Scan:
             raise MessageError("a body that does not unpickle: it does not end where it should")
 
     def _begin_frame(self, start: int, last_end: int, frame_end: int) -> int:
-        # The Unpickler drops the unread rest of a frame when it reads beyond that frame.
+        # The Unpickler drops the unread rest of a frame if it begins another frame or reads past
+        # the end.
         if start < last_end or frame_end > len(self._body):
             raise MessageError("a body with a frame within a frame, or beyond its end")
         return frame_end
 
     def _take(self, count: int) -> list[Item]:
-        """Remove items from the stack, but none from below the last mark."""
+        """Remove `count` items from the stack; IndexError if too few are above the last mark."""
         stack = self._stack
         start = len(stack) - count
         if start < (self._marks[-1] if self._marks else 0):
@@ -240,7 +241,7 @@ class _Scan:
         return items
 
     def _wrap(self, items: list[Item], *, is_set: bool = False) -> None:
-        """Put a tuple, or a frozenset, of items on the stack."""
+        """Put a tuple, or with `is_set` a frozenset, of these items on the stack."""
         depth = max([item[1] for item in items], default=0) + 1
         if depth > self._max_nesting:
             raise self._too_deep()
@@ -251,7 +252,7 @@ class _Scan:
         self._stack.append([MADE, depth, cost] if is_set else [TUPLE, depth, cost, items])
 
     def _grow(self, code: int, items: list[Item]) -> None:
-        """Add items, or a state, to the item below them on the stack."""
+        """Add items, or a state, to the item that is then on top of the stack."""
         (target,) = self._take(1)
         if not target[0] & _TAKERS[code]:
             raise MessageError(
@@ -277,7 +278,8 @@ class _Scan:
         if not is_written or not all(item[0] & KEYS for item in items[2:]):
             raise MessageError("a body that calls something else than what it names")
         if code == _REDUCE and named[4] == "builtins.str" and _is_text(args[3]):
-            # str of a text is the same text. Under as-torch, module names are pickled in this form.
+            # `str` of a text returns the same text. With as-torch, module names are pickled as such
+            # calls.
             self._stack.append(args[3][0])
             return
         use: Use = named[3]
@@ -310,7 +312,7 @@ class _Scan:
             raise MessageError(f"a body of protocol {argument}; workers write {_PROTOCOL}")
 
     def _name(self, module: Item, name: Item) -> Item:
-        """Return the item for the object that two texts name."""
+        """Return the item for the object with this module and name."""
         if not (module[0] == name[0] == TEXT) or max(module[4], name[4]) > _MOST_BYTES_OF_A_NAME:
             raise MessageError("a body that names something by a value that is not a name")
         try:

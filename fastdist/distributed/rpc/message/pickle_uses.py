@@ -1,12 +1,13 @@
-"""The permitted uses of a named object in a pickle: to be referred to, or called in one form."""
+"""The permitted uses of a named object in a pickle: a reference to it, or calls in one form."""
 
 # Note [What is made of what is named]
 # In strict mode the classes of plain values may only be called in the forms that our Pickler
-# writes: a range of three numbers, but not a list of a range. Results of our rebuilding functions,
-# and of users' functions, take no state: NumPy trusts a state that is set into an array or a dtype,
-# and a function's result may be an object that other code uses. Only an instance that the same
-# pickle creates, of an exported or allowed class or of an exception, takes a state. Python code
-# must read that state, because classes written in C do not check it.
+# writes: `range` with three numbers, for example, but not `list` with a range. A pickle may not set
+# a state into the result of a rebuilding function of this package, or of a user's function: NumPy
+# trusts a state that is set into an array or a dtype, and a function's result may be an object that
+# other code uses. A state may be set only into an instance that the same pickle creates, and whose
+# class is exported, allowed or an exception class. The method that reads the state must be written
+# in Python, because classes written in C do not check it.
 
 from __future__ import annotations
 
@@ -24,19 +25,19 @@ from .error_parts import rebuild_error, says_how_it_pickles, set_error_state
 # An item of the scan's stack: [kind, depth, cost of hashing, ...]; pickle_scan.py has the details.
 Item: TypeAlias = "list[Any]"
 
-# Kinds: bits for what an item is,
+# The kind of an item is a set of bits. These bits say which value the item is:
 SINGLE, INT, FLOAT, TEXT, BYTES, BYTEARRAY, TUPLE, NAMED, MADE, ERROR = (1 << n for n in range(10))
-# and bits for what may be added to it.
+# These bits say what may be added to the value:
 ITEMS, KEYS, MEMBERS, STATE = (1 << n for n in range(10, 14))
 
 REDUCE, NEWOBJ, NEWOBJ_EX = b"R\x81\x92"
 
 
 class Use(NamedTuple):
-    """The permitted use of one name: the opcodes that may call it, its arguments and result kind.
+    """The permitted use of a named object: opcodes that may call it, arguments, kind of the result.
 
-    `takes` checks the arguments; None accepts all. With `is_bounded` the size of its results is
-    limited by the size of the body; users' own functions and classes have no such limit.
+    `takes` checks the arguments; None accepts all. With `is_bounded`, the sizes of the results
+    count towards the limit in pickle_scan.py. Users' functions and classes have no such limit.
     """
 
     opcodes: bytes = b""
@@ -47,7 +48,7 @@ class Use(NamedTuple):
 
 NAME_ONLY: Final = Use()
 REBUILDS: Final = Use(b"R")
-# For a reader that creates only placeholders.
+# All uses, for a reader that creates only placeholders.
 ANYTHING: Final = Use(b"R\x81\x92", gives=MADE | ITEMS | KEYS | MEMBERS | STATE)
 
 
@@ -65,7 +66,8 @@ def _either(*ways: Callable[[list[Item]], bool]) -> Callable[[list[Item]], bool]
 
 
 def _numbers(count: int) -> Callable[[list[Item]], bool]:
-    # Of limited length, as these classes may divide, which takes time quadratic in the lengths.
+    # The numbers have a limited length: the constructors of these classes may divide, which takes
+    # time quadratic in the length.
     return lambda args: (
         len(args) == count
         and all(arg[0] == INT and arg[2] <= _MOST_BYTES_OF_A_NUMBER for arg in args)
@@ -101,22 +103,23 @@ _PLAIN: Final = {("builtins", name): NAME_ONLY for name in _ONLY_NAMED} | {
     ("decimal", "Decimal"): Use(b"R", _of(TEXT)),
     ("fractions", "Fraction"): Use(b"R", _numbers(2)),
 }
-# Classes that trust a state: written in C, or with an array separate from its description.
+# Classes whose instances trust a state: they are written in C, or keep an array and a separate
+# description of it.
 _BELIEVERS: Final = (np.ndarray, np.generic, np.dtype, Tensor, Enum)
-# Classes whose __init__ does not check numbers, or iterates over its arguments.
+# Classes whose __init__ does not check the numbers in its arguments, or iterates over an argument.
 _PARSERS: Final = (UnicodeError, SyntaxError, BaseExceptionGroup)
 
 
 def plain_use(module: str, name: str) -> Use | None:
-    """Return the use of a plain value's class, which any worker may name, or None."""
+    """Return the permitted use of a plain value's class; None for all other names."""
     return _PLAIN.get((module, name))
 
 
 def error_use(kind: type[BaseException]) -> Use:
-    """Return the use of a class of exceptions that was neither exported nor allowed.
+    """Return the permitted use of an exception class that is neither exported nor allowed.
 
-    Note    a class that defines its own pickling may be called by a pickle; all others are rebuilt
-            from their parts (error_parts.py)
+    Note    a pickle may call a class that defines its own pickling. Exceptions of all other classes
+            are rebuilt from their parts (error_parts.py)
     """
     if not says_how_it_pickles(kind) or issubclass(kind, _PARSERS):
         return NAME_ONLY
@@ -132,7 +135,7 @@ def free_use(found: object) -> Use:
 
 
 def rebuilder_use(rebuild: Callable[..., Any]) -> Use:
-    """Return the use of a function that rebuilds values in this package's own encoding."""
+    """Return the permitted use of a function that rebuilds values of this package's encoding."""
     return _OF_ERRORS.get(rebuild, REBUILDS)
 
 
@@ -145,7 +148,7 @@ _OF_ERRORS: Final[dict[Any, Use]] = {
 
 
 def _state_of(kind: type) -> int:
-    """Return STATE if an instance of kind may take a state, else 0."""
+    """Return STATE if a pickle may set a state into an instance of this class, else 0."""
     setters = [vars(base)["__setstate__"] for base in kind.__mro__ if "__setstate__" in vars(base)]
     is_read_by_python = all(
         isinstance(setter, FunctionType) or setter is BaseException.__setstate__

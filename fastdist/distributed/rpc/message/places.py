@@ -10,8 +10,8 @@ import numpy as np
 from fastdist.core.dense_order import dense_order, undone, walk_order
 from fastdist.distributed.pipe.frames import Buffer
 
-# The place of one array: its buffer, the offset in bytes, and its strides in elements if they
-# differ from the tensor's strides.
+# The place of one array: the number of its buffer, its offset in bytes, and its strides in elements
+# if these differ from the tensor's strides.
 Place: TypeAlias = tuple[int, int, tuple[int, ...] | None]
 
 
@@ -55,7 +55,7 @@ def _memory_of(array: np.ndarray[Any, Any]) -> Buffer:
         return b""
     if array.dtype.isbuiltin == 1:
         return array.data.cast("B")
-    # Arrays of ml_dtypes' bfloat16 do not support the buffer protocol; a view as bytes does.
+    # Arrays of ml_dtypes' bfloat16 do not support the buffer protocol. Their view as uint8 does.
     return array.reshape(-1).view(np.uint8).data
 
 
@@ -65,10 +65,10 @@ def _place_together(
     found: dict[int, Place],
     buffers: list[Buffer],
 ) -> None:
-    """Give overlapping arrays one buffer, from the first byte of any of them to the last."""
+    """Give each set of overlapping arrays one buffer, from their first byte to their last byte."""
     first = arrays[members[0]]
     if first.size and all(arrays[i] is first for i in members):
-        # The same array several times, such as the gradients of x + y.
+        # One array occurs several times: the gradients of x + y, for example, are one array.
         place = place_alone(first, buffers)
         found.update((i, place) for i in members)
         return
@@ -99,7 +99,7 @@ def _owner(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
-    """Return all memory of owner as bytes without a copy, or None if that is not possible."""
+    """Return all memory of `owner` as an array of bytes without a copy, or None if impossible."""
     if isinstance(owner, np.ndarray):
         if owner.flags.c_contiguous:
             return owner.reshape(-1).view(np.uint8)

@@ -17,7 +17,7 @@ from .types import MessageType
 # The beginning of the note that names the origin of an error. An error that already has such a note
 # came from another worker before, and keeps that note.
 _ORIGIN = "On worker "
-# A key in the metadata of an error: the request's value was not read. See Note [Packing].
+# A metadata key of an error response. If set, the request's value was not read: Note [Packing].
 UNREAD = "unread"
 _MAX_TEXT_BYTES = 200_000
 _MAX_LINE = 500
@@ -30,9 +30,9 @@ def pack_error(
     *,
     text_only: bool = False,
 ) -> Message:
-    """Return the response to a request, or to a greeting, that raises error at the receiver.
+    """Return the response to a request, or to a handshake, that raises `error` at its receiver.
 
-    Note    never raises, as a caller waits for the response
+    Note    this function never raises, because a caller waits for the response
     """
     metadata: dict[str, Value] = {
         "worker": worker_name,
@@ -59,7 +59,7 @@ def pack_error(
 
 
 def unpack_error(response: Message) -> Exception:
-    """Return the exception of an EXCEPTION response, to be raised."""
+    """Return the exception that an EXCEPTION response contains, for the caller to raise."""
     metadata = response.metadata
     kind, message = metadata.get("type"), metadata.get("message")
     error: Exception
@@ -80,7 +80,7 @@ def unpack_error(response: Message) -> Exception:
 
 
 def tell_origin(error: BaseException, raised: BaseException, worker_name: str) -> None:
-    """Add to `error` a note with the worker and the traceback where `raised` was raised."""
+    """Add a note to `error`: the worker on which `raised` was raised, and the traceback."""
     _note_origin(error, f"{_ORIGIN}{worker_name!r}:\n{_cut(text_of(raised, traceback_text))}")
 
 
@@ -102,8 +102,8 @@ def words_of(error: BaseException) -> str:
 def _note_origin(error: BaseException, origin: str) -> None:
     """Add an error's origin to its notes, which users may have set to any value.
 
-    Note    written into `__dict__`, as add_note fails for classes that do not allow attributes, and
-            for notes that are not a list
+    Note    the notes are set in `__dict__`. add_note fails for classes that do not allow
+            attributes, and if the present notes are not a list
     """
     attributes = error.__dict__
     notes = attributes.get("__notes__", [])
@@ -114,7 +114,7 @@ def _note_origin(error: BaseException, origin: str) -> None:
 
 
 def text_of(error: BaseException, write: Callable[[BaseException], str] = str) -> str:
-    """Return write(error), the error's text; a text about the failure if `write` raises."""
+    """Return write(error), or a text that names the failure if `write` raises."""
     try:
         return write(error)
     except BaseException as failure:  # raised by a user's __str__

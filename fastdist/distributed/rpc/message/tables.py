@@ -1,6 +1,6 @@
 """Packs the tables that follow a message's header, and reads them with checks against the bytes.
 
-Most calls have one small tensor; there is a fast path for packing and reading their tables.
+Most calls have one small tensor. `lone_table` and `read_lone` pack and read their tables faster.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def pack_tables(
 
 
 def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[TensorEntry, int]:
-    """Return an entry of the tensor table, which must lie inside its buffer, and its end offset."""
+    """Return a tensor's entry, and the entry's end; the tensor must begin inside its buffer."""
     buffer, offset, dtype, device_type, device_index, flags, ndim = TENSOR.unpack_from(first, at)
     if ndim > MAX_DIMENSIONS:
         raise MessageError(f"a tensor of {ndim} dimensions; the limit is {MAX_DIMENSIONS}")
@@ -106,7 +106,7 @@ def read_tables(
     return entries, sizes, at
 
 
-# Cached: tables contain only shapes, so a few tables occur again and again.
+# The results are cached: tables contain no data, so the same few tables occur again and again.
 @functools.lru_cache(1024)
 def _read_tables(
     table: bytes, tensors: int, buffers: int
@@ -122,7 +122,7 @@ def _read_tables(
 
 
 class Tables:
-    """Reads what follows the header; checks each number against the received bytes."""
+    """Reads what follows the tensor table; checks each number against the received bytes."""
 
     def __init__(
         self, frames: Sequence[Buffer], at: int, limits: Limits, sender: object | None = None
@@ -168,7 +168,7 @@ class Tables:
         return decode_metadata(bytes(self.take(size)), self._limits.nesting)
 
     def buffers(self, sizes: Sequence[tuple[int, int]]) -> list[Buffer]:
-        """Return the buffers; each is writable and used only by this message."""
+        """Return the buffers. Each is writable, and only this message uses it."""
         return [
             self._join(size, frames) if frames else bytearray(self.take(size))
             for size, frames in sizes
@@ -215,14 +215,14 @@ class Tables:
             )
 
 
-# After the header, all tensors of a shape have equal bytes in a buffer's entry and a tensor's
-# entry, so these are cached in both directions. The last byte of the entry has the number of
-# dimensions, at this offset:
+# In a message with one small tensor, one entry of the buffer table and one of the tensor table
+# follow the header. Both have the same bytes for all tensors of one shape, so packing and reading
+# these bytes is cached. The tensor's entry has the number of dimensions in a byte at this offset:
 _NDIM_AT: Final = HEADER.size + BUFFER.size + TENSOR.size - 1
 
 
 def lone_table(tensor: Tensor) -> bytes | None:
-    """Return the table of a message with this tensor alone, whose data goes into its first frame.
+    """Return the tables of a message with this tensor alone, whose data is in the first frame.
 
     Return None for a tensor that is large, not contiguous or not on the CPU.
     """
@@ -236,7 +236,7 @@ def lone_table(tensor: Tensor) -> bytes | None:
 def read_lone(
     first: Buffer, body_bytes: int, sender: object | None = None
 ) -> tuple[TensorEntry, Buffer, Buffer]:
-    """Return the entry of the only tensor, the body, and the tensor's memory.
+    """Return the entry of a message's only tensor, the body, and the tensor's memory.
 
     Raises  MessageError, or struct.error, for a table that does not match the received bytes
     """

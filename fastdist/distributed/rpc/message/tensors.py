@@ -38,12 +38,12 @@ def pack_tensors(
     *,
     goals: Sequence[Device] = (),
 ) -> tuple[list[TensorEntry], list[Buffer]]:
-    """Return table and buffers of tensors; tensors that share memory share a buffer.
+    """Return the table and the buffers of tensors; tensors that share memory share a buffer.
 
-    GPU tensors that the lender accepts for the message stay on their GPU. The target devices are
-    `goals` or, without them, come from the device map.
+    GPU tensors that `lender` can lend to the peer are not copied to the CPU. The target devices are
+    `goals`, or come from the device map if `goals` is empty.
 
-    Raises  DeviceError for a tensor on a device that the map does not name
+    Raises  DeviceError for a tensor on a device that is not in the map
     """
     if not tensors:
         return [], []
@@ -68,12 +68,12 @@ def pack_tensors(
 class Departure:
     """Tensors for a message, some of which must first be copied from devices.
 
-    Created by the sending thread, so its later work on the devices comes after the copies. With
-    `is_late` the thread does not wait for the copies, so tensors of the CPU are copied immediately:
-    the program may change the originals afterwards.
+    The sending thread creates this object, so that its later work on the devices comes after the
+    copies. With `is_late` the thread does not wait for the copies. So CPU tensors are copied
+    immediately, because the program may change them afterwards.
 
     Thread  any may call finish
-    Raises  DeviceError for a tensor on a device that the map does not name
+    Raises  DeviceError for a tensor on a device that is not in the map
     """
 
     def __init__(
@@ -98,7 +98,8 @@ class Departure:
         self._places, self._buffers = place([tensors[i]._array for i in self._here])
         if is_late and self._away:
             self._buffers = [bytearray(buffer) for buffer in self._buffers]
-        # Dense tensors keep the order of their axes in memory; others are packed in C order.
+        # The copies have no gaps. They keep the order of the axes in memory if `walk_order` gives
+        # one, and are in C order otherwise.
         given = [(tensors[i]._layout.device, tensors[i]._array) for i in self._away]
         self._copies = HostCopies(given, holds_back=is_late) if given else None
 
@@ -108,12 +109,12 @@ class Departure:
         return self._copies is not None
 
     def size_bytes(self) -> int:
-        """Return the bytes that go into the message."""
+        """Return the number of bytes of the tensors that the message contains."""
         sizes = [*map(len, self._buffers), *[self._tensors[i]._array.nbytes for i in self._away]]
         return sum(sizes)
 
     def finish(self) -> tuple[list[TensorEntry], list[Buffer]]:
-        """Return table and buffers, and wait for the copies; call this once.
+        """Wait for the copies, and return the table and the buffers. Call this only once.
 
         Raises  the error of a device
         """
@@ -144,7 +145,7 @@ class Departure:
 def _lend(
     tensors: Sequence[Tensor], goals: Sequence[Device], lender: Lender | None, message_id: int
 ) -> dict[int, tuple[LentPiece, int]]:
-    """Return the piece and the offset in it of each tensor lent on its GPU, by tensor index."""
+    """Lend GPU tensors; return a dictionary: index of a lent tensor -> (piece, offset in it)."""
     found: dict[int, tuple[LentPiece, int]] = {}
     if lender is None or lender.devices is None:
         return found
@@ -197,7 +198,7 @@ def whole_entry(tensor: Tensor, buffer: int) -> TensorEntry:
 def unpack_tensors(
     entries: Sequence[TensorEntry], buffers: Sequence[Buffer]
 ) -> tuple[list[Tensor], list[bool]]:
-    """Return the tensors in buffers, without a graph, and whether each required grad.
+    """Return the tensors in buffers, without a graph, and whether each required grad when sent.
 
     Raises  MessageError for a tensor that does not fit its buffer; DeviceError for a device that
             this worker does not have
@@ -232,7 +233,7 @@ def _unpack_with_devices(entries: Sequence[TensorEntry], buffers: Sequence[Buffe
 def _take_from_piece(
     piece: CameOnDevice, tensors: list[Any], entries: Sequence[TensorEntry], members: Sequence[int]
 ) -> None:
-    """Copy the tensors of a peer's piece to the device for which all of them are bound."""
+    """Copy the tensors in a peer's piece to their device, which is the same for all of them."""
     device = _device_of(entries[members[0]].device_type, entries[members[0]].device_index)
     wanted, orders = [], []
     for i in members:
@@ -260,7 +261,7 @@ def _take_from_piece(
 
 
 def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> list[Tensor]:
-    """Return the tensors in buffers, without a graph; those that required grad become leaves.
+    """Return the tensors in buffers; make leaves of the tensors that required grad when sent.
 
     Raises  the errors of unpack_tensors
     """
@@ -278,16 +279,16 @@ def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> 
 
 
 def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> None:
-    """Turn tensors that required grad at the sender, and have no history here, into leaves."""
+    """Make leaves of the tensors that required grad at the sender and have no history here."""
     for tensor, wanted in zip(tensors, requires_grad, strict=False):
         if wanted and tensor._edge is None:
             tensor.requires_grad_(True)
 
 
 def destination(device: Device, device_map: DeviceMap | None) -> Device:
-    """Return the peer's device for a tensor that is on `device` here.
+    """Return the peer's device for a tensor that is on `device` of this worker.
 
-    Raises  DeviceError for a device that the map does not name
+    Raises  DeviceError for a device that is not in the map
     """
     if device is CPU:
         return CPU
@@ -308,12 +309,12 @@ def destination(device: Device, device_map: DeviceMap | None) -> Device:
 
 
 def device_pair(mine: Device, theirs: Device) -> tuple[int, int, int, int]:
-    """Return an entry of a device map, encoded as numbers."""
+    """Encode an entry of a device map as numbers: type and index of `mine`, then of `theirs`."""
     return *_numbers_of(mine), *_numbers_of(theirs)
 
 
 def devices_of_pair(pair: tuple[int, int, int, int]) -> tuple[Device, Device]:
-    """Decode an entry of a device map: a device of the sender, and one here.
+    """Return the devices in an encoded entry of a device map: the sender's, and this worker's.
 
     Raises  MessageError for an unknown type of device
     """
@@ -334,7 +335,7 @@ def _device_of(kind: int, index: int) -> Device:
 def _move_to_devices(
     tensors: list[Any], entries: Sequence[TensorEntry], away: Sequence[int]
 ) -> None:
-    """Copy all tensors that belong on a device to that device, in one step."""
+    """Copy the tensors `away` from the CPU to their devices, all in one step."""
     devices = [_device_of(entries[i].device_type, entries[i].device_index) for i in away]
     arrays, _ = copy_to_devices([tensors[i]._array for i in away], devices)
     for i, array, device in zip(away, arrays, devices, strict=True):
@@ -347,7 +348,7 @@ def _on_device(array: Any, device: Device, flags: int) -> Tensor:
 
 
 def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
-    """Return a tensor on the CPU; it becomes a Parameter later if it is bound for a device."""
+    """Return an entry's tensor, on the CPU; a Parameter if `entry` says so and targets the CPU."""
     geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
     layout = geometry.layout
     if entry.flags & REQUIRES_GRAD and not layout.dtype.may_have_gradient:
@@ -399,7 +400,7 @@ def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...])
         last += (length - 1) * step
         largest *= length or 1
     if largest > MAX_BYTES:
-        # With strides of 0 it could fit its buffer, but a copy of it would be too large.
+        # With strides of 0 the tensor could fit its buffer, but a copy of it would be too large.
         raise MessageError(f"a tensor of shape {shape}, {largest} bytes; at most {MAX_BYTES}")
     layout = Layout.of(dtype, CPU, shape, strides if elements else None)
     steps = None if layout.contiguous else tuple([step * dtype.itemsize for step in strides])
@@ -409,14 +410,15 @@ def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...])
 # Note [Events in Futures]
 # The CPU does not wait for tensors that are being copied to a device. Work on the streams of the
 # thread that opened the message is queued behind the copies. A thread that waits for a Future may
-# use other streams. So the Future of an answer holds events behind the copies. A thread that reads
-# its value makes its own streams wait for these events, without a wait of the CPU.
+# use other streams. So the Future of an answer holds events that are recorded behind the copies. A
+# thread that reads the Future's value makes its own streams wait for these events; the CPU does not
+# wait.
 
 
 def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
-    """Return a function that makes its thread's current streams wait for copies of the tensors.
+    """Return a function that makes the calling thread's streams wait for the tensors' copies.
 
-    None if all tensors are on the CPU.
+    Return None if all tensors are on the CPU.
 
     Thread  the thread that opened the message of the tensors; the returned function: any
     Source  PyTorch, aten/src/ATen/core/ivalue_inl.h, Future::synchronizeWithCurrentStreams

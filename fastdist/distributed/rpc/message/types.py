@@ -22,7 +22,7 @@ class MessageType(IntEnum):
     SCRIPT_RET = 0x01 | RESPONSE
     PYTHON_CALL = 0x02 | REQUEST
     PYTHON_RET = 0x03 | RESPONSE
-    # Calls of remote, whose result stays with its owner.
+    # Calls of remote(): the result stays on the worker that owns it.
     SCRIPT_REMOTE_CALL = 0x04 | REQUEST
     PYTHON_REMOTE_CALL = 0x05 | REQUEST
     REMOTE_RET = 0x06 | RESPONSE
@@ -41,7 +41,7 @@ class MessageType(IntEnum):
     # Gradients of a backward pass.
     BACKWARD_AUTOGRAD_REQ = 0x11 | REQUEST
     BACKWARD_AUTOGRAD_RESP = 0x12 | RESPONSE
-    # Contexts, or forward-mode levels, that have ended.
+    # The end of contexts or of forward-mode levels.
     CLEANUP_AUTOGRAD_CONTEXT_REQ = 0x13 | REQUEST
     CLEANUP_AUTOGRAD_CONTEXT_RESP = 0x14 | RESPONSE
     RUN_WITH_PROFILING_REQ = 0x15 | REQUEST
@@ -51,8 +51,8 @@ class MessageType(IntEnum):
     EXCEPTION = 0x37 | RESPONSE
     UNKNOWN = 0x3C
 
-    # Types that PyTorch does not have. Notices are neither request nor response: nobody answers
-    # them.
+    # Types that PyTorch does not have. A type without REQUEST or RESPONSE is a notice, which is not
+    # answered.
     CREDIT = OURS
     HELLO = OURS + 0x01 | REQUEST
     BYE = OURS + 0x03
@@ -61,33 +61,34 @@ class MessageType(IntEnum):
     PONG = OURS + 0x06 | RESPONSE
     SHUTDOWN_BARRIER_REQ = OURS + 0x07 | REQUEST
     SHUTDOWN_BARRIER_RESP = OURS + 0x08 | RESPONSE
-    # A distributed pass failed somewhere; sent to all workers that it reached.
+    # A distributed pass has failed on a worker. Sent to all workers that the pass has reached.
     ABORT_AUTOGRAD_CONTEXT_REQ = OURS + 0x09 | REQUEST
     ABORT_AUTOGRAD_CONTEXT_RESP = OURS + 0x0A | RESPONSE
-    # The query of a stalled pass's root to all workers.
+    # The query that the root worker of a stalled pass sends to all workers.
     PASS_PROGRESS_REQ = OURS + 0x0B | REQUEST
     PASS_PROGRESS_RESP = OURS + 0x0C | RESPONSE
-    # The answer to a request on a connection that has not sent a HELLO first.
+    # The answer to a request on a connection on which no HELLO was sent before.
     GREET_FIRST = OURS + 0x11 | RESPONSE
-    # A worker of the same machine offers memory for large tensors to the receiver.
+    # A worker of the same machine offers the receiver memory for large tensors.
     ARENA_OFFER_REQ = OURS + 0x12 | REQUEST
     ARENA_OFFER_RESP = OURS + 0x13 | RESPONSE
-    # Notices: a query about the state of calls whose connection broke, and its answer.
+    # Two notices: a query about the state of calls whose connection broke, and the reply to it.
     RECONCILE = OURS + 0x14
     RECONCILED = OURS + 0x15
-    # Calls that their caller has given up: references in them and in their answers that have not
-    # arrived are taken back.
+    # The caller has given up some calls. References in these calls and their answers are taken back
+    # if they have not arrived.
     RREF_GIVE_UP_REQ = OURS + 0x16 | REQUEST
     RREF_GIVE_UP_RESP = OURS + 0x17 | RESPONSE
-    # A notice to a worker that has sent BYE: nothing waits for its messages any more.
+    # A notice to a worker that has sent BYE: the sender has read all messages of that worker.
     FAREWELL = OURS + 0x18
-    # Requests of the profiler: begin to record time ranges, read the clock, return the recording.
+    # Requests of the profiler: to begin to record time ranges, to read the clock, and to return the
+    # recording.
     PROFILE_GROUP_REQ = OURS + 0x19 | REQUEST
     PROFILE_GROUP_RESP = OURS + 0x1A | RESPONSE
-    # A worker of the same machine offers memory of its GPU for tensors to the receiver.
+    # A worker of the same machine offers the receiver memory of a GPU for tensors.
     IPC_OFFER_REQ = OURS + 0x1B | REQUEST
     IPC_OFFER_RESP = OURS + 0x1C | RESPONSE
-    # The owner of such memory requests it back.
+    # The owner of GPU memory requests it back.
     IPC_RELEASE_REQ = OURS + 0x1D | REQUEST
     IPC_RELEASE_RESP = OURS + 0x1E | RESPONSE
 
@@ -121,8 +122,8 @@ NOT_COUNTED: Final = frozenset(
     }
 )
 
-# Requests that run users' functions: their body is a function and its arguments. All others are
-# short, or must never wait behind users' functions.
+# Requests that run users' functions: their body is a function and its arguments. All other requests
+# are short, or must never wait behind users' functions.
 USER_WORK: Final = frozenset(
     {_T.SCRIPT_CALL, _T.PYTHON_CALL, _T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL}
 )
@@ -142,8 +143,8 @@ OURS_ALONE: Final = frozenset(
         _T.RREF_GIVE_UP_REQ,
     }
 )
-# Requests whose callee is always notified when they are given up: they or their answers may bring
-# references, or tensors in lent memory.
+# If the caller gives up one of these requests, the callee is always notified: the request or its
+# answer may bring references, or tensors in lent memory.
 TOLD_IF_GIVEN_UP: Final = frozenset(
     {
         _T.SCRIPT_CALL,
@@ -154,9 +155,10 @@ TOLD_IF_GIVEN_UP: Final = frozenset(
         _T.BACKWARD_AUTOGRAD_REQ,  # its answer has gradients
     }
 )
-# All types: MessageType(number) raises for another number.
+# All types, to test a received number: MessageType(number) raises for an unknown number.
 KINDS: Final = frozenset(MessageType)
-# Calls whose result is the body of the answer, and types of answers that have a value.
+# CALLS: the result is the body of the answer. REMOTE_CALLS: the result stays on the callee.
+# WITH_VALUE: answers whose body is a value.
 CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})
 REMOTE_CALLS: Final = frozenset({_T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL})
 WITH_VALUE: Final = frozenset(
@@ -165,15 +167,15 @@ WITH_VALUE: Final = frozenset(
 
 
 def call_type_of(function: object) -> MessageType:
-    """Return the message type for a call of function: SCRIPT_CALL for an op of this package.
+    """Return the message type for a call of `function`: SCRIPT_CALL for an op of this package.
 
-    Interceptors rely on a property of ops: the results require grad only if an input does.
+    Interceptors rely on a property of ops: a result requires grad only if an input does.
     """
     is_op = getattr(function, "__module__", None) == "fastdist"
     return MessageType.SCRIPT_CALL if is_op else MessageType.PYTHON_CALL
 
 
 def remote_type_of(function: object) -> MessageType:
-    """Return the message type for a remote call, whose result stays with its owner."""
+    """Return the message type for a remote call of `function`; its result stays on the callee."""
     is_op = call_type_of(function) is MessageType.SCRIPT_CALL
     return MessageType.SCRIPT_REMOTE_CALL if is_op else MessageType.PYTHON_REMOTE_CALL

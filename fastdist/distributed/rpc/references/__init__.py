@@ -1,7 +1,7 @@
-"""References to values that stay at their owner (RRefs), and the counts that both ends keep.
+"""References to values that stay on their owner (RRefs), and their states on holder and owner.
 
-context.py  all references of one worker: those that it creates, owns and uses; how references are
-            sent in messages (Note [The life of a reference])
+context.py  all references that one worker creates, owns or uses; how references are sent in
+            messages (Note [The life of a reference])
 held.py     one reference to a value of another worker, as a table of states (Note [What a holder
             owes])
 rref.py     the user's RRef, and `rref.rpc_sync().method(x)`

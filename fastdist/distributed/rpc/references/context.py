@@ -1,23 +1,25 @@
 """The protocol of RRefs: references that this worker creates, owns and uses, and its notices."""
 
 # Note [The life of a reference]
-# The owner keeps a value while something refers to it: an RRef object here, or a known user (a
-# fork). A call of remote() registers its user. When a reference is sent, it forks: the receiver
-# gets another reference. The sender keeps its own reference alive until the owner knows the new one
-# ("pending child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), and then the
-# sender (RREF_CHILD_ACCEPT). The receiver waits a moment first, because most references are
-# arguments and end soon: if a reference has ended by then, only the sender is notified. If the
-# sender is the owner, it registers the fork when it packs the message. Then the answer to the call
-# shows that the reference has arrived, and no notice is needed. The same holds if a call sends a
-# reference to its owner. The notice of a reference's end (RREF_USER_DELETE) never precedes the
-# notice of its beginning (held.py). A worker that dies or leaves holds no references any more: the
-# children that went to it are dropped, and a moment later the forks that it held. By then the
+# The owner keeps a value while something refers to it: an RRef object on the owner, or a known
+# reference of another worker (a fork). A call of remote() registers the caller's fork. When a
+# reference is sent, it forks: the receiver gets another reference. The sender keeps its own
+# reference alive until the owner knows the new reference ("pending child": forks.py). The receiver
+# notifies the owner (RREF_FORK_REQUEST), and then the sender (RREF_CHILD_ACCEPT). The receiver
+# waits a moment first, because most references are arguments and end soon: if a reference has ended
+# by then, only the sender is notified. If the sender is the owner, it registers the fork when it
+# packs the message. In this case the answer to the call shows that the reference has arrived, and
+# no notice is needed. The same holds if a call sends a reference to the reference's owner. The
+# notice of a reference's end (RREF_USER_DELETE) never precedes the notice of its beginning
+# (held.py). A worker that dies or leaves holds no references any more. The pending children that
+# were sent to that worker are dropped, and a moment later the forks that it held. By then the
 # workers to which it has passed references have notified the owners.
 #
-# Other workers may query the owner for a value before the call that makes it has arrived. The owner
-# must know when that call cannot come any more. An id has only the rank of the maker, which may
-# have a later life by now. So if ranks have several lives, a reference names the life that makes
-# its value, unless the owner sends it. The notice to the owner names that life too.
+# Other workers may query the owner for a value before the call that makes the value has arrived at
+# the owner. The owner must know when that call cannot arrive any more. The value's id has only the
+# rank of the worker that made the call, which may have a later life by now. So if ranks have
+# several lives, a sent reference names the life that makes its value, unless the owner sends the
+# reference. The notice to the owner names that life too.
 #
 # No caller waits for notices of ends or acceptances, so they are sent in batches (notices.py).
 
@@ -56,8 +58,8 @@ from .rref import OwnedValue, RRef, copy_of, creation_error, id_as_text, late_bo
 
 _logger = logging.getLogger(__name__)
 
-# References of a lost worker still count for this long, so that the workers to which it had passed
-# them can report their own.
+# Seconds for which the references of a lost worker still count. In this time, the workers to which
+# it had passed references can report their own references to the owner.
 _PASSED_ON_S = 10 * TOGETHER_S
 
 
@@ -75,7 +77,8 @@ class RRefContext:
         self._numbers = itertools.count(id_offset)
         self._maker = self.me.record.incarnation if id_offset else 0
         self.owned = OwnedValues(workers)
-        # Guards _held, _refused and the states of references. Nothing is sent while it is held.
+        # Guards _held, _refused and the states of references. Threads send nothing while they hold
+        # this lock.
         self._lock = threading.RLock()
         self._held: dict[int, HeldReference] = {}  # by fork id
         self._refused: dict[int, None] = {}  # the latest fork ids that are refused if they arrive
@@ -101,7 +104,7 @@ class RRefContext:
         kwargs: Mapping[str, Any],
         timeout_s: float,
     ) -> RRef[Any]:
-        """Run function on another worker; return an RRef to its result without waiting."""
+        """Run `function` on the worker `to`; return an RRef to its result without waiting."""
         rref_id = self._new_id()
         owner = self._workers.get(to.id)
         is_owner = owner.is_self
@@ -121,7 +124,8 @@ class RRefContext:
             if held is not None:
                 self._step(held, Event.UNSENT)
             else:
-                # Without this, fetches would wait forever: the traceback keeps the reference.
+                # The traceback keeps the reference alive. Without an error as the value, fetches
+                # would wait forever.
                 self.owned.fail(rref_id, RpcError(f"the call that makes it was not sent: {error}"))
             raise
         rref._creation = creation
@@ -131,7 +135,7 @@ class RRefContext:
         return rref
 
     def new_owned(self, value: object) -> OwnedValue:
-        """Return the record of a new value that this worker owns."""
+        """Make `value` a value that this worker owns; return its OwnedValue."""
         owned = self.owned.get_or_create(self._new_id(), self.me, for_local=True)
         self.owned.complete(owned, value)
         return owned
@@ -180,7 +184,7 @@ class RRefContext:
         self._forks.clear()
 
     def leaks(self) -> list[tuple[str, str]]:
-        """Return this worker's values with remote users: ids of value and fork, as text."""
+        """Return (value's id, fork's id), as text, for each fork of a value of this worker."""
         pairs = [(owned.rref_id, fork) for owned in self.owned.values() for fork in owned.users]
         return [(id_as_text(value), id_as_text(fork)) for value, fork in pairs]
 
@@ -199,7 +203,7 @@ class RRefContext:
     # ---- references in messages ----------------------------------------------------------------
 
     def fork(self, rref: RRef[Any]) -> tuple[int, ...]:
-        """Return (owner id, rref id, fork id, parent, life) for a reference that is being packed.
+        """Return the numbers to send for a reference: owner id, rref id, fork id, parent, life.
 
         The incarnation of the worker that makes the value is appended if the owner may need it.
 
@@ -221,7 +225,7 @@ class RRefContext:
     def arrive(
         self, owner_id: int, rref_id: int, fork_id: int, parent: int, life: int, maker: int = 0
     ) -> RRef[Any]:
-        """Return this worker's own reference for one that arrived in a message.
+        """Create this worker's own reference from the numbers of a reference in a message.
 
         Raises  OwnerLostError if the value belongs to an earlier life of its owner
         """
@@ -229,7 +233,8 @@ class RRefContext:
         if owner is None:
             raise _earlier_life(self._workers.get(owner_id))
         if owner.is_self:
-            # Hold the value before accepting: the last other reference may end at that moment.
+            # Hold the value before the reference is accepted: after that, the last other reference
+            # may end.
             owned = self.owned.hear_of(rref_id, maker, for_local=True)
             rref = RRef._make(self, self.me, rref_id, rref_id, owned)
             self._require_wanted(rref, fork_id)
@@ -257,7 +262,7 @@ class RRefContext:
             return list(self._held.values())
 
     def _hold_or_refuse(self, fork_ids: Iterable[int]) -> list[int]:
-        """Return the references that are here; refuse the others from now on."""
+        """Return the forks that have arrived on this worker; refuse the others from now on."""
         with self._lock:
             held = [fork_id for fork_id in fork_ids if fork_id in self._held]
             for fork_id in set(fork_ids).difference(held):
@@ -267,8 +272,8 @@ class RRefContext:
     def _require_wanted(self, rref: RRef[Any], fork_id: int) -> None:
         """Raise RpcError for a reference that was refused.
 
-        Note    checked after the reference is held: before that, its sender may have got the reply
-                that it is not here
+        Note    this is called after the reference was added to `_held`. Until then, the sender
+                may have received the reply that the reference is refused
         """
         if fork_id in self._refused:
             if rref._held is not None:
@@ -278,7 +283,7 @@ class RRefContext:
             )
 
     def _tell_forks(self, owner: Worker, arrived: Sequence[HeldReference]) -> None:
-        """Notify the owner of references that have arrived here and have not ended since."""
+        """Notify an owner of references that have arrived on this worker and have not ended."""
         told = []
         for held in arrived:
             if Do.TELL in self._step(held, Event.DROPPED if held.is_dropped else Event.TELLS):
@@ -297,7 +302,7 @@ class RRefContext:
     def _forks_acknowledged(
         self, owner: Worker, told: Sequence[HeldReference], done: Future[Any]
     ) -> None:
-        # A dead owner needs no notice: its values are gone.
+        # Nothing more is sent to a dead owner: its values are gone.
         is_known = done.exception() is None or owner.is_dead
         for held in told:
             self._step(held, Event.KNOWN if is_known else Event.UNKNOWN)
@@ -307,7 +312,7 @@ class RRefContext:
             self._step(held, Event.DROPPED)
 
     def _step(self, held: HeldReference, event: Event) -> tuple[Do, ...]:
-        """Process one event of a reference, and enqueue the notices that it requires."""
+        """Process one event of a reference, and enqueue the notices that the event requires."""
         with self._lock:
             actions = held.step(event)
             if held.state is State.ENDED:
@@ -340,10 +345,10 @@ class RRefContext:
             self.owned.add_user(owned, fork_id, request.peer)
         try:
             result = run_function(*request.value())
-        except BaseException as error:  # raised where the value is fetched
+        except BaseException as error:  # raised when the value is fetched
             self.owned.complete(owned, None, self._without_frames(error))
             if request.refusal is not None:
-                owned.future.was_read()  # the call did not run, and its caller has given it up
+                owned.future.was_read()  # the function did not run; the caller has given up
             # If the request was not read, some of its references were not received.
             return None if request.is_read else Reply([], {UNREAD: True})
         if not isinstance(result, DeferredResult):
@@ -366,15 +371,15 @@ class RRefContext:
         """Return a copy of a function's error without frames, with its origin in the notes.
 
         The error lives as long as the references to the value. Its frames would keep the function's
-        variables alive. These may hold references to other workers' values, which may in turn refer
-        to this value.
+        variables alive. The variables may hold references to other workers' values, and these
+        values may in turn refer to this value.
         """
         kept = copy_of(error)
         tell_origin(kept, error, self.me.name)
         return kept
 
     def _fetch_came(self, request: Message) -> Any:
-        # The maker's life is not known here; the reference's fork request will name it.
+        # The maker's life is not known here; the RREF_FORK_REQUEST for the reference will name it.
         owned = self.owned.hear_of(number(request.metadata, "rref", request.peer.id))
         self.owned.fail_if_unborn(owned)
         if owned.future.done():
@@ -385,7 +390,8 @@ class RRefContext:
     def _delete_came(self, request: Message) -> None:
         rows = _of_one_length(request, lists_of(request, "rref", "fork"))
         self.owned.end_uses([*zip(*rows, strict=True)])
-        self._forks.accepted(rows[1])  # the call that sent them may have no answer yet
+        # A reference that has ended has also arrived, even if its call has no answer yet.
+        self._forks.accepted(rows[1])
 
     def _fork_came(self, request: Message) -> None:
         rows = _of_one_length(request, lists_of(request, "rref", "fork", "maker"))
@@ -426,7 +432,7 @@ def _of_one_length(request: Message, rows: Sequence[tuple[int, ...]]) -> Sequenc
 
 
 class _Fetch:
-    """The name of a fetch in errors; the text is made only when an error needs it."""
+    """The name of a fetch in errors. Its text is made only when an error needs the text."""
 
     __slots__ = ("_rref",)
 
@@ -446,7 +452,7 @@ def _earlier_life(owner: Worker) -> OwnerLostError:
 
 
 def reduce_rref(rref: RRef[Any]) -> tuple[Any, ...]:
-    """Return the function that rebuilds a reference at the other end, and its arguments.
+    """Return the function by which the receiver rebuilds a reference, and its arguments.
 
     Raises  RpcError for a reference that was given up at shutdown; the error of the call that
             should have made the value
@@ -460,7 +466,7 @@ def reduce_rref(rref: RRef[Any]) -> tuple[Any, ...]:
 def rebuild_rref(
     owner_id: int, rref_id: int, fork_id: int, parent: int, life: int, maker: int = 0
 ) -> RRef[Any]:
-    """Return this worker's own reference for one that arrived in a message.
+    """Create this worker's own reference from the numbers of a reference in a message.
 
     Raises  MessageError for values that are not numbers; OwnerLostError
     """
@@ -471,5 +477,5 @@ def rebuild_rref(
     return rref
 
 
-# must_be_read, as the owner counts the sent reference until the receiver reports its end.
+# RRefs must be read, because the owner counts a sent reference until the receiver reports its end.
 register_reducer(RRef, reduce_rref, rebuild_rref, must_be_read=True)

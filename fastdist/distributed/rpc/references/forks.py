@@ -1,20 +1,20 @@
-"""References on their way: the sender keeps them until they have arrived, or never will."""
+"""References in transit: the sender keeps each until it has arrived, or can never arrive."""
 
 # Note [References that never come]
-# The owner counts a fork from the moment it is packed. If its message was not sent, or could not be
-# read, the packing is undone (Note [Packing]). If the connection that carries the message breaks,
-# the peer is queried and the message is sent again, as long as its caller waits. That leaves calls
-# that were given up: nobody queries them, and references in such a call and in its answer may be
-# lost. So, in addition to its CANCEL, a caller that gives a call up sends a report, which is
-# repeated until it arrives. The callee takes back the references in its answer, as nobody will read
-# it. The callee replies which references of the call it holds, and the caller takes back the
-# others. Memory that the answer lent is treated in the same way. If other workers wait for the
-# value that the call should have made, they get an error.
+# The owner counts a fork from the moment when the fork is packed. If the fork's message was not
+# sent, or could not be read, the packing is undone (Note [Packing]). If the message's connection
+# breaks, the peer is queried and the message is sent again, as long as the caller waits. If the
+# caller has given up the call, there is no query, and references in the call and in its answer may
+# be lost. So, in addition to the CANCEL, a caller that gives up a call sends a report, which is
+# repeated until it arrives. The callee takes back the references in its answer, as the caller will
+# not read the answer. The callee replies which references of the call it holds, and the caller
+# takes back the others. The callee also takes back memory that it lent for the answer. If other
+# workers wait for the value that the call should have made, they get an error.
 #
-# References must not arrive after they were taken back. An answer that nobody waits for is not
-# read. A call whose callee has reported one of its references as missing cannot be read, and does
-# not run. An answer that arrives a second time is not read either, since its references may have
-# ended after the first arrival.
+# References must not arrive after they were taken back. So an answer that no caller waits for is
+# not read. If the callee has reported that it does not hold a reference of a call, the call cannot
+# be read later, and does not run. An answer that arrives a second time is not read either, since
+# its references may have ended after the first arrival.
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _Child(NamedTuple):
-    """A fork: its receiver, its parent, and the call that carries it."""
+    """A fork: its receiver, its parent, and the call that contains it, or whose answer does."""
 
     to: Worker | None
     parent: RRef[Any]
@@ -53,18 +53,18 @@ class _Child(NamedTuple):
 
 
 class Event(Enum):
-    """How the transfer of a fork ends; the sender forgets the fork at the first event."""
+    """How the transfer of a fork ends. At the first such event, the sender forgets the fork."""
 
-    CAME = auto()  # the receiver has it, or had it until it ended
+    CAME = auto()  # the fork has arrived at the receiver, where it may have ended since
     LOST = auto()  # the receiver or the owner of the value is lost
     WILL_NOT_COME = auto()  # not sent, not held by the callee, or in an answer that is not read
 
 
 class Forks:
-    """The forks that have left this worker and were not accepted yet.
+    """The forks that this worker has packed and that their receivers have not accepted yet.
 
-    `hold_or_refuse(fork_ids)` returns the forks from other workers that this worker holds,
-    and refuses the others from then on.
+    `hold_or_refuse(fork_ids)` returns which of these forks, sent by other workers, this worker
+    holds. It refuses the others from then on.
 
     Thread  any
     """
@@ -78,8 +78,8 @@ class Forks:
         self._notice_sender = notice_sender
         self._owned = owned
         self._hold_or_refuse = hold_or_refuse
-        # Guards the attributes below, and the given-up calls of each worker. No reference may be
-        # dropped while it is held.
+        # Guards the attributes below, and the given-up calls of each worker. A thread that holds
+        # this lock must not drop a reference.
         self._lock = threading.RLock()
         self._children: dict[int, _Child] = {}
 
@@ -92,7 +92,7 @@ class Forks:
     ) -> None:
         """Keep the parent of a fork that is being packed, until the receiver accepts the fork.
 
-        Unless `is_notified`, the answer to the call that carries the fork counts as acceptance.
+        Without `is_notified`, the answer to the call that contains the fork counts as acceptance.
         """
         if message is None:
             child = _Child(None, parent, -1, False)
@@ -102,8 +102,8 @@ class Forks:
             self._children[fork_id] = child
         if message is None:
             return
-        # Checked after the fork is in the table: if the worker is lost later, handling its loss
-        # drops the fork.
+        # The receiver is checked after the fork was added to the table: if the receiver is lost
+        # later, `worker_lost` drops the fork.
         to = message.peer
         if to.is_dead or (child.in_answer and child.call_id in to.given_up):
             self._end(Event.WILL_NOT_COME, [fork_id])
@@ -120,21 +120,21 @@ class Forks:
         self._end(Event.CAME, fork_ids)
 
     def gave_up(self, call: Call) -> None:
-        """Report a call that this worker has given up before its answer came."""
+        """Report to the callee a call that this worker has given up before the answer arrived."""
         is_remote = call.message.effective_type in REMOTE_CALLS
         made = call.message.metadata.get("rref") if is_remote else None
         self._notice_sender.enqueue(self._tell_given_up, call.peer, (call.message.message_id, made))
 
     def not_made(self, owner: Worker, rref_id: int) -> None:
-        """Report a call that should have made a value at its owner and failed.
+        """Report to the owner that a call failed which should have made the value `rref_id`.
 
-        Note    an error of the function is stored as the value; this is for a call that was refused
-                before the function ran
+        Note    this is for a call that was refused before its function ran. An error of the
+                function is stored as the value
         """
         self._notice_sender.enqueue(self._tell_given_up, owner, (None, rref_id))
 
     def given_up(self, request: Message) -> Reply:
-        """Take back references in answers to given-up calls; reply which of the forks are held."""
+        """Take back references in answers to given-up calls; reply which sent forks are held."""
         call_ids, fork_ids, made = lists_of(request, "call", "fork", "made")
         with self._lock:
             for call_id in call_ids:
@@ -147,7 +147,7 @@ class Forks:
         return Reply([], {"held": (*self._hold_or_refuse(fork_ids),)})
 
     def worker_lost(self, worker: Worker) -> None:
-        """Release references that went to a lost worker, and references to its values."""
+        """Release the forks that were sent to a lost worker, and the forks of its values."""
         with self._lock:
             lost = [
                 fork_id
@@ -190,7 +190,7 @@ class Forks:
             ]
 
     def _end(self, event: Event, fork_ids: Iterable[int]) -> None:
-        """Release the parents of forks; the owner stops counting forks that will not come."""
+        """Release the parents of forks. On the owner, stop counting forks that will not arrive."""
         with self._lock:
             children = [(i, self._children.pop(i, None)) for i in fork_ids]
         ended = [(child.parent._id, fork_id) for fork_id, child in children if child is not None]

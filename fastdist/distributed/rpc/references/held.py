@@ -1,11 +1,11 @@
 """One reference to a value of another worker, from its beginning to its end."""
 
 # Note [What a holder owes]
-# A reference comes into being in one of three ways. Its holder calls rpc.remote(). Or it arrives in
-# a message of the owner, or in a message whose sender notifies the owner. Or it arrives from a
-# third worker. In the last case the sender keeps a reference until the owner counts this one, and
-# must then be notified (ACCEPT). The owner must be notified of the end (END), but only after it was
-# notified of the beginning.
+# A reference begins in one of three ways. Its holder calls rpc.remote(). Or it arrives in a message
+# of the owner, or of a sender that notifies the owner. Or it arrives in a message of another
+# sender, which does not notify the owner. In the last case the sender keeps its own reference until
+# the owner counts the new one, and must then be notified (ACCEPT). The owner must be notified of a
+# reference's end (END), but only after it was notified of the reference's beginning.
 #
 #              KNOWN                        KNOWN: ACCEPT
 #   CREATING ---------> COUNTED <---------------------------- TELLING
@@ -15,8 +15,8 @@
 #                          ^   DROPPED: ACCEPT                      |
 #                          +---------------- GIVEN_UP --------------+
 #
-# If a reference is dropped while its owner is being notified of it, it ends after the owner's
-# answer.
+# If a reference is dropped while the owner is being notified of its beginning, the reference ends
+# after the owner's answer.
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class State(Enum):
     """The state of a reference."""
 
     CREATING = auto()  # the rpc.remote() call that makes the value also registers this reference
-    ARRIVED = auto()  # a third worker sent it, and the owner will be notified soon
+    ARRIVED = auto()  # another worker than the owner sent it; the owner will be notified soon
     TELLING = auto()  # the owner is being notified
-    COUNTED = auto()  # the owner counts it
+    COUNTED = auto()  # the owner counts this reference
     ENDED = auto()
 
 
@@ -46,20 +46,20 @@ class Event(Enum):
     """Events of a reference."""
 
     TELLS = auto()  # the notice to the owner is about to be sent
-    KNOWN = auto()  # the owner has answered, or never will because it is dead
+    KNOWN = auto()  # the owner has answered, or is dead and will not answer
     UNKNOWN = auto()  # the notice to the owner failed
     UNSENT = auto()  # the call that makes the value was not sent
-    DROPPED = auto()  # no object refers to it any more
+    DROPPED = auto()  # no RRef object uses this reference any more
     GIVEN_UP = auto()  # this worker shuts down
-    REFUSED = auto()  # its sender has taken it back
+    REFUSED = auto()  # the sender has taken this reference back
 
 
 class Do(Enum):
     """Actions of the holder."""
 
     TELL = auto()  # notify the owner of this reference
-    ACCEPT = auto()  # notify the sender that the owner counts it, or that it has ended
-    END = auto()  # notify the owner of its end
+    ACCEPT = auto()  # notify the sender that the owner counts this reference, or that it has ended
+    END = auto()  # notify the owner of this reference's end
 
 
 _STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {
@@ -72,7 +72,8 @@ _STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {
     (State.ARRIVED, Event.GIVEN_UP): (State.ENDED, (Do.ACCEPT,)),
     (State.ARRIVED, Event.REFUSED): (State.ENDED, ()),
     (State.TELLING, Event.KNOWN): (State.COUNTED, (Do.ACCEPT,)),
-    # Send no ACCEPT: the owner may not count this reference, so the sender must keep its own.
+    # There is no ACCEPT: the owner may not count this reference, so the sender must keep its own
+    # reference.
     (State.TELLING, Event.UNKNOWN): (State.COUNTED, ()),
     (State.TELLING, Event.DROPPED): (State.TELLING, ()),
     (State.TELLING, Event.GIVEN_UP): (State.ENDED, (Do.END, Do.ACCEPT)),
@@ -85,11 +86,11 @@ _STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {
 class HeldReference:
     """The holder's side of one RRef.
 
-    `parent` is the rank of the worker that sent it; NOBODY if that worker needs no notice. `maker`
-    is the incarnation of the worker whose remote call makes the value. It is 0 if the owner knows
-    the value before anybody can query it, or if no rank has a second life.
+    `parent` is the rank of the worker that sent the reference; NOBODY if that worker needs no
+    notice. `maker` is the incarnation of the worker whose remote call makes the value. It is 0 if
+    the owner knows the value before other workers can query it, or if ranks have only one life.
 
-    Thread  one at a time in `step`; `is_dropped` is set by the garbage collector, in any thread
+    Thread  one at a time in `step`; the garbage collector sets `is_dropped`, in any thread
     """
 
     __slots__ = (
@@ -115,7 +116,8 @@ class HeldReference:
     ) -> None:
         self.owner, self.rref_id, self.fork_id = owner, rref_id, fork_id
         self.state, self.parent, self.maker = state, parent, maker
-        # Whether no object refers to it any more; may be set before the event DROPPED is processed.
+        # Whether no RRef object uses this reference any more. The garbage collector may set this
+        # before the event DROPPED is processed.
         self.is_dropped = False
         # The Future of the call that makes the value, until that call has ended.
         self.creation: Future[Any] | None = None

@@ -1,10 +1,10 @@
 """One value on its owner, from the first message about it to its end."""
 
 # Note [What an owner counts]
-# Another worker may query a value before the call that makes it has arrived. The value is THERE
-# once that call has returned or raised. If it becomes known that the value will never exist, FAIL
-# stores an error in its place. The value is removed when it is THERE and neither an object here nor
-# another worker refers to it.
+# Another worker may query a value before the call that makes the value has arrived. The value is
+# THERE when that call has returned or raised. If the value can never exist, FAIL stores an error in
+# its place. The value is removed when it is THERE and neither an object on the owner nor another
+# worker refers to it.
 #
 #                                     MADE
 #              CALLED                 MAKER_LOST: FAIL          leave
@@ -13,7 +13,7 @@
 #      |  GIVEN_UP, MAKER_LOST: FAIL                   |
 #      +-----------------------------------------------+
 #
-# A call that runs here is not interrupted, even if its caller has given it up.
+# A call that runs on the owner is not interrupted, even if its caller has given it up.
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class State(Enum):
 class Event(Enum):
     """Events of a value."""
 
-    CALLED = auto()  # the remote call that makes it has arrived
-    MADE = auto()  # the function has returned or raised
-    GIVEN_UP = auto()  # its maker reports that the call was given up before it ran
-    MAKER_LOST = auto()  # its maker is lost, or is not a member
+    CALLED = auto()  # the remote call that makes the value has arrived
+    MADE = auto()  # the call's function has returned or raised
+    GIVEN_UP = auto()  # the calling worker reports that it gave up the call before the call ran
+    MAKER_LOST = auto()  # the calling worker is lost, or is not a member
 
 
 # The next state, and whether an error must be stored as the value.
@@ -56,7 +56,7 @@ _STEPS: Final[dict[tuple[State, Event], tuple[State, bool]]] = {
 
 
 class KeptValue:
-    """The state of one value, and its references: `users` by fork, `num_local` objects here.
+    """The state of a value; `users`, its forks on other workers; `num_local`, RRefs on the owner.
 
     Thread  one at a time
     """
@@ -74,7 +74,7 @@ class KeptValue:
         return must_fail
 
     def leave(self) -> bool:
-        """End if nobody refers to the value or waits for it; return whether it has ended."""
+        """Set the state GONE if the value is THERE without references; return if it is GONE."""
         if self.state is State.THERE and not self.users and not self.num_local:
             self.state = State.GONE
         return self.state is State.GONE

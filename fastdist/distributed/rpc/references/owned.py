@@ -1,4 +1,4 @@
-"""Values that this worker owns, and their users."""
+"""The values that this worker owns, and the references to them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ class OwnedValues:
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        # Guards the three attributes below. No value may be dropped while it is held.
+        # Guards the three attributes below. A thread that holds this lock must not drop a value.
         self._lock = threading.RLock()
         self._by_id: dict[int, OwnedValue] = {}
-        # The ids of the latest removed values; with a text if the value was never made.
+        # Id of each of the latest removed values -> why it was never made, or None if it was made.
         self._dropped: dict[int, str | None] = {}
-        self._ended_early: dict[int, None] = {}  # users reported as ended first
+        # The latest forks whose end was reported before their beginning.
+        self._ended_early: dict[int, None] = {}
 
     def hear_of(self, rref_id: int, life: int = 0, *, for_local: bool = False) -> OwnedValue:
-        """Return the record of a value that another worker names, even before its maker's call.
+        """Return the record of a value, even if the call that makes it has not arrived yet.
 
-        `life` is the incarnation of its maker, as an id has only the maker's rank. If it is 0, the
-        maker's present life is assumed.
+        `life` is the incarnation of the worker that makes the value: the id has only its rank. If
+        `life` is 0, the present life of that rank is assumed.
         """
         owned = self._by_id.get(rref_id)
         if owned is not None and (owned.state is not State.AWAITED or not life):
@@ -44,13 +45,13 @@ class OwnedValues:
         maker = self._workers.find_life(rank, life) if life else self._workers.find(rank)
         owned = self.get_or_create(rref_id, maker, for_local=for_local)
         if life:
-            owned.maker = maker  # an earlier request may have named no life
+            owned.maker = maker  # an earlier request may not have named the life
         return owned
 
     def get_or_create(
         self, rref_id: int, maker: Worker | None, *, for_local: bool = False
     ) -> OwnedValue:
-        """Return the record of a value, or an unregistered one if the value was removed."""
+        """Return the record of a value; an unregistered new record if the value was removed."""
         with self._lock:
             owned = self._by_id.get(rref_id)
             if owned is None:
@@ -70,10 +71,11 @@ class OwnedValues:
     def add_user(self, owned: OwnedValue, fork_id: int, holder: Worker) -> None:
         """Count a fork, which keeps the value until the fork or its holder ends."""
         with self._lock:
-            # If the user's end was reported first, the user has given up the call meanwhile.
+            # If the fork's end was reported first, its holder has given up the call meanwhile, and
+            # the fork is not counted.
             if self._ended_early.pop(fork_id, self) is self:
                 owned.users[fork_id] = holder
-        # The request may have waited here until its sender was lost, and that loss was handled.
+        # The request may have waited on this worker until the loss of its sender was handled.
         if holder.is_dead:
             self.end_uses([(owned.rref_id, fork_id)])
 
@@ -88,7 +90,7 @@ class OwnedValues:
             self.drop_if_unused(rref_id)
 
     def local_ended(self, _: None, ended: Sequence[OwnedValue]) -> None:
-        """Record that references on this worker itself have ended."""
+        """Record that RRefs of this worker to its own values have ended."""
         with self._lock:
             for owned in ended:
                 owned.num_local -= 1
@@ -98,7 +100,7 @@ class OwnedValues:
     def complete(
         self, owned: OwnedValue, value: object, error: BaseException | None = None
     ) -> None:
-        """Set a value, or the error of its function, for all that wait for it."""
+        """Set a value, or the error of the function that should have made it; end all waits."""
         owned.future.try_complete(value, error)
         with self._lock:
             owned.step(Event.MADE)
@@ -109,7 +111,7 @@ class OwnedValues:
         self.drop_if_unused(owned.rref_id)
 
     def _end_wait(self, owned: OwnedValue, error: BaseException) -> None:
-        """Set the error of a value that is never made, without a warning about unread errors."""
+        """Set an error for a value that is never made, without a warning if it is not read."""
         self.complete(owned, None, error)
         owned.future.was_read()
 
@@ -127,15 +129,15 @@ class OwnedValues:
         if owned.maker is None or owned.maker.is_dead:
             self._fail_unborn(owned)
         elif owned.rref_id in self._dropped:
-            # The reference was passed on by a worker that died, or gave up, before the owner knew
-            # of the new reference.
+            # The value was removed. Another worker passed on the reference, and died or gave up
+            # before the owner knew of the new reference.
             why_unmade = self._dropped.get(owned.rref_id)
             value = f"the value of RRef {id_text(owned.rref_id)}"
             gone = RpcError(f"{value} is gone: all its other references ended")
             self._end_wait(owned, RpcTimeoutError(why_unmade) if why_unmade else gone)
 
     def fail_unmade(self, rref_ids: Iterable[int], maker: Worker) -> None:
-        """End the wait for values whose remote calls the maker gave up before they ran."""
+        """End the wait for values whose remote calls worker `maker` gave up before they ran."""
         for rref_id in rref_ids:
             text = (
                 f"worker {self._workers.me.name!r} did not run the remote call of worker "
@@ -157,7 +159,7 @@ class OwnedValues:
                 return
             del self._by_id[rref_id]
             remember(self._dropped, rref_id)
-        del owned  # frees the value without the lock, as its finalizer may run any code
+        del owned  # frees the value after the lock is released: its finalizer may run any code
 
     def maker_lost(self, worker: Worker) -> None:
         """End the wait for values that calls of a lost worker should have made."""
@@ -167,7 +169,7 @@ class OwnedValues:
             self._fail_unborn(owned)
 
     def end_uses_of(self, worker: Worker) -> None:
-        """End all uses by a lost worker."""
+        """Remove all forks that a lost worker holds."""
         with self._lock:
             for owned in self._by_id.values():
                 for fork_id in [f for f, life in owned.users.items() if life is worker]:

@@ -1,4 +1,4 @@
-"""RRef: a reference to a value that stays on its owner; also calls methods of the value there."""
+"""RRef: a reference to a value that stays on its owner; calls of the value's methods there."""
 
 from __future__ import annotations
 
@@ -46,17 +46,18 @@ class OwnedValue(KeptValue):
     def __init__(self, rref_id: int, maker: Worker | None = None) -> None:
         super().__init__()
         self.rref_id = rref_id
-        # The worker whose remote call makes the value; None if that is not a member.
+        # The worker whose remote call makes the value; None if that worker is not a member.
         self.maker = maker
         self.future: Future[Any] = _ValueFuture()
 
     def wait(self, timeout_s: float = 0.0) -> Any:
-        """Return the value, and wait until it exists.
+        """Wait until the value exists, and return it.
 
-        Raises  a copy of the error of the function that should have made it; RpcTimeoutError if the
-                value does not exist in time, or before the request that this thread serves must end
-        Note    it is a copy: a raised error holds the frames that it passes, and the stored error
-                lives as long as the references
+        Raises  a copy of the error of the function that should have made the value; RpcTimeoutError
+                if the value does not exist in time, or at the end of the request that this thread
+                serves
+        Note    the stored error is not raised itself: a raised error keeps the frames through which
+                it passes, and the stored error lives as long as the references
         """
         if not self.future.done():
             deadline, _ = deadline_of(timeout_s)
@@ -80,7 +81,7 @@ class OwnedValue(KeptValue):
 
 
 def creation_error(error: BaseException) -> BaseException:
-    """Return the error of a value whose creation failed."""
+    """Return the error to raise for a value, given the error of the call that should make it."""
     if not isinstance(error, RpcTimeoutError):
         return error
     return RpcTimeoutError(
@@ -90,7 +91,7 @@ def creation_error(error: BaseException) -> BaseException:
 
 
 def copy_of(error: BaseException) -> BaseException:
-    """Return a copy of an error, with its notes, to raise instead of the stored one."""
+    """Return a copy of a stored error, with its notes, to raise instead of the stored error."""
     try:
         return copy_error(error)
     except Exception:
@@ -104,7 +105,7 @@ class Context(Protocol):
     client: Client
 
     def new_owned(self, value: object) -> OwnedValue:
-        """Return the record of a new value."""
+        """Make `value` a value of this worker; return its OwnedValue."""
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
         """Return the value of an RRef that another worker owns."""
@@ -113,11 +114,11 @@ class Context(Protocol):
         """Notify the owner of a reference's end; called by the garbage collector, in any thread."""
 
     def owned_died(self, owned: OwnedValue) -> None:
-        """Check whether to remove the record; called by the garbage collector, in any thread."""
+        """Remove a value that is not needed; called by the garbage collector, in any thread."""
 
 
 class RRef(Generic[T]):
-    """A reference to a value at its owner; the value lives as long as any worker refers to it.
+    """A reference to a value on its owner; the value lives as long as any worker refers to it.
 
     `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another worker the owner.
 
@@ -141,7 +142,7 @@ class RRef(Generic[T]):
 
     # The Future of the remote call that makes the value, if this worker made that call.
     _creation: Future[Any] | None = None
-    # A Future, done when a profile has recorded the events of that call; None without a profile.
+    # A Future that is done when a profile has the events of that call; None without a profile.
     _profiling_future: Future[Any] | None = None
     _type: type | None = None
 
@@ -180,7 +181,8 @@ class RRef(Generic[T]):
         self._owner = owner
         self._id = rref_id
         self._fork_id = fork_id
-        # _owned: the value's record, on its owner. _held: this worker's record of a remote value.
+        # `_owned` is set on the owner: the record of the value. `_held` is set on other workers:
+        # the record of this reference.
         self._owned, self._held = owned, held
 
     def owner(self) -> WorkerInfo:
@@ -192,7 +194,7 @@ class RRef(Generic[T]):
         return self._owner.name
 
     def is_owner(self) -> bool:
-        """Return whether the value lives here."""
+        """Return whether this worker owns the value."""
         return self._owned is not None
 
     def confirmed_by_owner(self) -> bool:
@@ -205,11 +207,11 @@ class RRef(Generic[T]):
         return self._held is not None and self._held.state is State.ENDED
 
     def to_here(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> T:
-        """Return the value: on its owner the value itself, elsewhere a copy; wait until it exists.
+        """Wait until the value exists; return it on its owner, and a copy on any other worker.
 
-        Raises  the error of the function that makes the value; RpcTimeoutError; WorkerLostError,
-                or OwnerLostError if the owner was lost before; RpcError after a shutdown, which
-                releases references to other workers' values
+        Raises  the error of the function that makes the value; RpcTimeoutError; WorkerLostError if
+                the owner is lost during the call, OwnerLostError if it was lost before; RpcError
+                after a shutdown, which releases references to other workers' values
 
         Args:
             timeout: Seconds to wait; 0 waits forever, -1 takes the options' rpc_timeout (60).
@@ -230,7 +232,7 @@ class RRef(Generic[T]):
         return value
 
     def _require_owner(self) -> None:
-        """Check that the life of the owner that has the value has not ended.
+        """Check that the owner's life to which the value belongs has not ended.
 
         Raises  OwnerLostError
         """
@@ -250,9 +252,9 @@ class RRef(Generic[T]):
             raise copy_of(creation_error(error)) from error.__cause__
 
     def local_value(self) -> T:
-        """Return the value itself, on its owner.
+        """Return the value itself, without a copy.
 
-        Raises  RpcError anywhere else
+        Raises  RpcError if this worker is not the owner
         """
         if self._owned is None:
             raise RpcError(
@@ -289,7 +291,7 @@ class RRef(Generic[T]):
         return RRefProxy(self, late_bound[how], timeout)
 
     def _get_type(self, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
-        """Return the class of the value, or a Future of it."""
+        """Return the class of the value, or a Future of the class if not `blocking`."""
         if timeout != constants.UNSET_RPC_TIMEOUT:
             timeout = seconds("timeout", timeout)
         future: Future[type]
@@ -322,9 +324,9 @@ class RRef(Generic[T]):
         return self._profiling_future
 
     def _serialize(self) -> tuple[object, ...]:
-        """Raise NotImplementedError: the owner counts references by the messages that carry them.
+        """Raise NotImplementedError: the owner only counts references that are sent in messages.
 
-        A reference outside of messages would never be released.
+        A reference outside of a message would never be released.
         """
         self._require_made()
         raise NotImplementedError(
@@ -353,7 +355,7 @@ class RRef(Generic[T]):
     def __del__(self) -> None:
         context = getattr(self, "_context", None)
         if context is None:
-            return  # its creation failed
+            return  # the creation of this RRef failed
         if self._owned is not None:
             context.owned_died(self._owned)
         elif self._held is not None and self._held.state is not State.ENDED:
@@ -361,7 +363,7 @@ class RRef(Generic[T]):
 
 
 class RRefProxy:
-    """Calls a method of the value on its owner; the method is named by attribute access."""
+    """Calls a method of the value on its owner: attribute access gives the method's name."""
 
     def __init__(self, rref: RRef[Any], how: Callable[..., Any], timeout: float) -> None:
         self._rref = rref
@@ -380,9 +382,9 @@ def _call(
 
 @gate.export
 def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a method of the value; if it is an async function, its Future is the answer.
+    """Call a method of the value. If the method is an async function, its Future's result is sent.
 
-    Raises  TypeError for anything but an RRef, as other objects may have a `local_value`
+    Raises  TypeError for anything but an RRef, as other objects may have a method `local_value`
     """
     method = getattr(_value_of(rref), name)
     gate.require_callable_by_others(method)
@@ -411,6 +413,6 @@ def id_as_text(number: int) -> str:
     return f"GloballyUniqueId(created_on={number >> RANK_SHIFT}, local_id={number & LOCAL})"
 
 
-# Functions of modules above this package, which register them here: the three kinds of calls, and
-# "context", which returns the RRefContext of this process's agent.
+# Functions of modules that import this package, which register the functions here: the three kinds
+# of calls, and "context", which returns the RRefContext of this process's agent.
 late_bound: dict[str, Callable[..., Any]] = {}

@@ -2,7 +2,7 @@
 
 This package is not needed to understand how a call works, except for argument_errors.py.
 
-backend_registry.py                kinds of agents by name; init_rpc looks its backend up here
+backend_registry.py                kinds of agents by name; init_rpc looks up its backend here
 faulty_agent.py                    an agent that fails and delays messages on purpose, for tests;
                                    _testing/ offers it under PyTorch's path
 internal.py                        PyTorch's names for kinds of calls, and for packing values
@@ -13,9 +13,9 @@ server_process_global_profiler.py  a profile of this process's work for other wo
 argument_errors.py                 TypeErrors for wrong arguments, in the wording of PyTorch's
                                    bindings, and the check of timeouts
 
-Modules that PyTorch has can be imported as `distributed.rpc.NAME` as well (ALIASES). Their actual
-names are those in this package. The files belong to several layers, so each counts separately in
-the order of the packages of rpc (tests/house/test_layers.py).
+Modules that PyTorch also has can be imported as `distributed.rpc.NAME`, too (ALIASES). Their actual
+names are those in this package. The files belong to several layers of rpc, so
+tests/house/test_layers.py checks the layer of each file separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of users' arguments: times, and TypeErrors with the text of PyTorch's bindings."""
+"""The check of users' timeouts, and TypeErrors in the wording of PyTorch's bindings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from ....core.folded_frames import folds
 from ....core.short_repr import short_repr
 
-# The beginning of the text if the name of the function is not known.
+# The beginning of an error's text if the name of the function is not known.
 INCOMPATIBLE: Final = "incompatible function arguments: "
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -31,7 +31,7 @@ def incompatible(
 
 
 def constructor(signature: str) -> Callable[[C], C]:
-    """Decorate an __init__ so that its TypeErrors have this signature in their text."""
+    """Return a decorator for an __init__: the text of its TypeErrors then has this signature."""
 
     def decorate(init: C) -> C:
         @folds
@@ -49,12 +49,12 @@ def constructor(signature: str) -> Callable[[C], C]:
     return decorate
 
 
-# Longer times mean no limit; threads cannot wait longer than this.
+# Threads cannot wait longer than this. It replaces any longer time, and means no limit.
 LONGEST_S: Final = 1e9
 
 
 def seconds(name: str, value: object) -> float:
-    """Return a number of seconds; 0 and infinity mean no limit.
+    """Check a time in seconds and return it; infinity is returned as 0, which means no limit.
 
     Raises  TypeError for a value that is not a number, ValueError for a negative number
     """

@@ -38,7 +38,7 @@ def _repr_of_member(member: enum.Enum) -> str:
     return f"BackendType.{member.name}"
 
 
-# Replaced at each registration, as members cannot be added to an enum.
+# `register_backend` replaces this enum, because members cannot be added to an enum.
 BackendType: Any = _make_backend_type({})
 
 
@@ -74,7 +74,7 @@ def construct_rpc_backend_options(
     init_method: str = constants.DEFAULT_INIT_METHOD,
     **kwargs: Any,
 ) -> Any:
-    """Return the options of a backend, with defaults for those that are not given."""
+    """Return the options of a backend; options that are not given have default values."""
     return backend.value.construct_rpc_backend_options_handler(
         rpc_timeout=rpc_timeout, init_method=init_method, **kwargs
     )

@@ -32,8 +32,8 @@ DEFAULT_MESSAGES_TO_FAIL = (
 class FaultyTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
     """Options of the FAULTY_TENSORPIPE backend.
 
-    Messages of the types `messages_to_fail` fail the first `num_fail_sends` times that they are
-    sent, counted per message; `messages_to_delay` has seconds by type.
+    Each message of a type in `messages_to_fail` fails the first `num_fail_sends` times that it is
+    sent. `messages_to_delay` maps types of messages to delays in seconds.
 
     Raises  ValueError for an unknown type
     """
@@ -56,7 +56,7 @@ class FaultyTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
 
 
 class FaultyClient(Client):
-    """A Client with faults; it sends every call on the shared lane."""
+    """A Client whose calls can fail on purpose. It sends every call on the shared lane."""
 
     to_fail: frozenset[int] = frozenset()
     to_delay: Mapping[int, float] = {}
@@ -64,12 +64,12 @@ class FaultyClient(Client):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # Guards _failed: by content and receiver of a message, how often it has failed.
+        # Guards _failed: (receiver, type and content of a message) -> how often the message failed.
         self._failed_lock = threading.Lock()
         self._failed: dict[object, int] = {}
 
     def begin(self, to: int | Worker, kind: MessageType, value: Any, *others: Any) -> Future[Any]:
-        """Send a request; the sender waits for the Future."""
+        """Send a request, and return the Future for which the caller waits."""
         return self.request(to, kind, value, (), *others)
 
     def send_direct(self, *request: Any) -> None:
@@ -79,7 +79,7 @@ class FaultyClient(Client):
         """Send a request: normally, late, or not at all."""
         kind = call.message.type
         if kind in self.to_fail and self._fails_again(call):
-            # The error of a message that was lost on its way.
+            # This is the same error as for a message that was lost on the way.
             raise RpcTimeoutError(
                 f"Send attempt of {MessageType(kind).name} to worker {call.peer.info.name!r} "
                 "failed on purpose"

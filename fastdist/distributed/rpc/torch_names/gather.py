@@ -1,4 +1,4 @@
-"""Gathers objects of all workers at one of them, which sends all to each: _all_gather, _barrier."""
+"""_all_gather and _barrier: one worker gathers all workers' objects and sends them to each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..workers.worker import Worker
 
 
 class AllGatherStates:
-    """The objects of one gathering, at its leader; `proceed_signal` is set at its end."""
+    """The objects of one gathering, on its leader. `proceed_signal` is set when it has ended."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.missing = set(names)
@@ -31,7 +31,7 @@ class AllGatherStates:
         self.outcome.add_done_callback(lambda _: signal.set())
 
 
-# Guards the three tables below. Futures are completed without it.
+# Guards the three tables below. Futures are completed without this lock.
 _lock: Final = threading.Lock()
 _gatherings: dict[str, AllGatherStates] = {}
 _failed: dict[str, RpcError] = {}  # the latest failures, for workers that call later
@@ -44,14 +44,15 @@ def all_gather(
     worker_names: Iterable[str] | None = None,
     timeout: float = constants.UNSET_RPC_TIMEOUT,
 ) -> dict[str, Any]:
-    """Return {worker name: object} once all these workers have called this.
+    """Return {worker name: object} when all workers in `worker_names` have called this function.
 
-    The default is all workers of the group. The worker whose name sorts first is the leader.
+    `worker_names` defaults to all workers of the group. The worker whose name sorts first is the
+    leader.
 
     Units   timeout in seconds; 0 and the default wait as long as the other workers live
-    Raises  RpcTimeoutError, at each waiting worker, naming the missing workers; WorkerLostError
-            naming a lost worker; RpcError if this worker is not among them, or a name is not in the
-            group
+    Raises  RpcTimeoutError, on each waiting worker, naming the missing workers; WorkerLostError
+            naming a lost worker; RpcError if this worker is not in `worker_names`, or a name is not
+            in the group
     """
     agent = get_current_agent()
     me = agent.get_worker_info().name
@@ -72,14 +73,14 @@ def all_gather(
         return gathered
     outcome: Future[dict[str, Any]] = _take_part(*given).future
     for worker in workers[1:]:
-        # Connect to the worker: without a connection its death would go unnoticed.
+        # Connect to the worker: without a connection the worker's death would not be noticed.
         if agent.workers.reach(worker).is_dead:
             _worker_lost(worker)
     try:
         return outcome.wait(timeout_s or None)
     except TimeoutError:
         _give_up(given[0], timeout_s)
-        return outcome.wait()  # the others may have called just now
+        return outcome.wait()  # has a value if the missing workers have called just now
 
 
 def _give_up(which: str, timeout_s: float) -> None:
@@ -108,7 +109,7 @@ def _fail(ended: Iterable[str], error: RpcError) -> None:
 
 @gate.export
 def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> DeferredResult:
-    """Add the object of one worker; the answer is the objects of all."""
+    """Add the object of the worker `name`; the response, sent later, has the objects of all."""
     with _lock:
         gathering = _gatherings.get(which)
         if gathering is None:

@@ -1,4 +1,4 @@
-"""PyTorch's names in rpc.internal: kinds of calls, their profiling keys, and packed values."""
+"""PyTorch's names in rpc.internal, for kinds of calls, calls' profiling keys and packed values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def current() -> Any:
 
 @contextmanager
 def _use_rpc_pickler(rpc_pickler: Any) -> Iterator[None]:
-    """Use the reducers of a pickler for calls in the block, in all threads.
+    """During the block, use the reducers of a pickler for the calls of all threads.
 
     Raises  TypeError for a pickler that overrides `serialize`, which calls would not use
     """
@@ -134,7 +134,7 @@ def _build_rpc_profiling_key(
 def _start_record_function(
     exec_type: RPCExecMode, func_name: str, current_worker_name: str, dest_worker_name: str
 ) -> time_range:
-    """Begin the event of a call, and return it; its __exit__ ends it.
+    """Begin the event of a call, and return the event; its `__exit__` ends the event.
 
     Raises  AssertionError if no profile records
     """
@@ -149,7 +149,8 @@ def _start_record_function(
 def _run_function(python_udf: PythonUDF | AttributeError) -> Any:
     """Return the result of a call, or a RemoteException for its exception.
 
-    An AttributeError stands for a function that was not found, and also gives a RemoteException.
+    `python_udf` is an AttributeError if the function was not found. The result is then a
+    RemoteException, too.
     """
     try:
         if isinstance(python_udf, AttributeError):
@@ -163,7 +164,7 @@ def _run_function(python_udf: PythonUDF | AttributeError) -> Any:
 def _handle_exception(result: object) -> None:
     """Raise the error of a RemoteException; do nothing for any other result.
 
-    Raises  RuntimeError for a type that cannot be created from a text
+    Raises  RuntimeError if the exception's class cannot be called with a text alone
     """
     if not isinstance(result, RemoteException):
         return

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that it raises RpcNotRunningError if RPC is not up."""
+    """Decorate a function so that it raises RpcNotRunningError if RPC is not initialized."""
 
     @functools.wraps(func)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -43,23 +43,23 @@ def _delete_all_user_and_unforked_owner_rrefs(
 
 def _rref_typeof_on_owner(rref: Any, blocking: bool = True) -> Any:
     """Return the class of the value of an RRef that this worker owns, or a Future of it."""
-    rref.local_value()  # raises on any other worker
+    rref.local_value()  # raises if this worker is not the owner
     return rref._get_type(blocking=blocking)
 
 
 def _rref_typeof_on_user(
     rref: Any, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True
 ) -> Any:
-    """Query the owner for the class of an RRef's value; return it, or a Future of it."""
+    """Query the owner for the class of an RRef's value; return the class, or a Future of it."""
     return rref._get_type(timeout, blocking)
 
 
 def _invoke_rpc_python_udf(
     dst: WorkerInfo, pickled: bytes, tensors: Sequence[Tensor], timeout: float, is_async: bool
 ) -> Future[Any]:
-    """Call a PythonUDF that internal.serialize has packed, by rpc_async.
+    """Make a call of rpc_async with a PythonUDF that internal.serialize has packed.
 
-    Note    is_async is not used: the function's decorator shows whether it is async_execution
+    Note    `is_async` is not used: the decorator async_execution marks an async function
     """
     call = _internal_rpc_pickler.deserialize(pickled, tensors)
     return late_bound["rpc_async"](dst, call.func, call.args, call.kwargs, timeout)  # type: ignore[no-any-return]
@@ -68,7 +68,7 @@ def _invoke_rpc_python_udf(
 def _invoke_remote_python_udf(
     dst: WorkerInfo, pickled: bytes, tensors: Sequence[Tensor], timeout: float, is_async: bool
 ) -> RRef[Any]:
-    """Call a PythonUDF that internal.serialize has packed, by remote."""
+    """Make a call of remote() with a PythonUDF that internal.serialize has packed."""
     call = _internal_rpc_pickler.deserialize(pickled, tensors)
     return late_bound["remote"](dst, call.func, call.args, call.kwargs, timeout)  # type: ignore[no-any-return]
 
@@ -76,7 +76,7 @@ def _invoke_remote_python_udf(
 def _invoke_rpc_builtin(
     dst: WorkerInfo, op: str, timeout: float, *args: Any, **kwargs: Any
 ) -> Future[Any]:
-    """Call an op on a tensor, given a name such as "aten::add", by rpc_async.
+    """Make a call of rpc_async with the Tensor method of an op, named as in "aten::add".
 
     Raises  ValueError if tensors have no method with that name
     """
@@ -86,7 +86,7 @@ def _invoke_rpc_builtin(
 def _invoke_remote_builtin(
     dst: WorkerInfo, op: str, timeout: float, *args: Any, **kwargs: Any
 ) -> RRef[Any]:
-    """Call an op on a tensor, given a name such as "aten::add", by remote.
+    """Make a call of remote() with the Tensor method of an op, named as in "aten::add".
 
     Raises  ValueError if tensors have no method with that name
     """
@@ -104,7 +104,7 @@ def _op_of(name: str) -> Callable[..., Any]:
 
 
 def _invoke_rpc_torchscript(dst: To, name: str, *args: Any, **kwargs: Any) -> Future[Any]:
-    """Raise NotImplementedError: there is no TorchScript, whose functions this would call."""
+    """Raise NotImplementedError: this would call a function of TorchScript, which is not here."""
     raise NotImplementedError(
         f"{short_repr(name)} is a name of TorchScript, which is not here: jit.script returns "
         "the function "

@@ -1,4 +1,4 @@
-"""The profiling keys of calls: the name of a call's event, from the call to its answer."""
+"""Stores the profiling key of each call, which is the name of its event, until its answer comes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastdist.core.errors import RpcError
 from ..agent import get_current_agent
 from ..message.ids import RANK_SHIFT, id_text
 
-# Separates the name of a call's event from the name of the event at the callee.
+# Separates, in an event's name, the name of the call's event from that of the callee's event.
 REMOTE_PROFILING_KEY_PREFIX = "#remote_op: "
 
 
@@ -19,7 +19,7 @@ class _Current(threading.local):
 
 
 class RemoteProfilerManager:
-    """The profiling key for this thread's next call, and the keys of calls under way by id.
+    """Stores each thread's profiling key for its next call, and id -> key for calls under way.
 
     Thread  any; each thread has its own current key
     Source  PyTorch, torch/csrc/distributed/rpc/profiler/remote_profiler_manager.h
@@ -28,7 +28,7 @@ class RemoteProfilerManager:
     def __init__(self) -> None:
         self._current = _Current()
         self._numbers = itertools.count()
-        self._keys: dict[int, str] = {}  # each operation on it is atomic
+        self._keys: dict[int, str] = {}  # each operation on this dictionary is atomic
 
     @staticmethod
     def get_instance() -> RemoteProfilerManager:

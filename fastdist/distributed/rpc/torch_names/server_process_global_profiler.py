@@ -14,8 +14,8 @@ from fastdist.profiler.function_event import FunctionEvent
 from ...profiler.served import ServedRecording
 from ..calls.serving import Incoming
 
-# Guards the three attributes below. While a profile is open, _run replaces Incoming.run; otherwise
-# requests run without any overhead.
+# Guards the three variables below. While a profile is open, `_run` replaces `Incoming.run`. At all
+# other times requests run without any overhead.
 _lock = threading.Lock()
 _open: dict[int, list[ServedRecording]] = {}
 _wanted: dict[int, Wanted] = {}
@@ -24,14 +24,14 @@ _run_unwatched = Incoming.run
 
 
 class _server_process_global_profile(profile):
-    """`with ... as p:` records the requests of other workers that run here during the block.
+    """`with ... as p:` records other workers' requests that run in this process during the block.
 
-    `process_global_function_events` has a list of events for each request that had any;
-    `function_events` has all events. If rpc.remote created the profile on another worker, call its
-    methods by `rref.rpc_sync()`. Several profiles may be open at a time. Work of an async_execution
-    function on other threads is not recorded.
+    `process_global_function_events` has a list of events for each request that had any event;
+    `function_events` has all events. If rpc.remote created the profile on another worker, call the
+    profile's methods by `rref.rpc_sync()`. Several profiles may be open at a time. If an
+    async_execution function works on other threads, that work is not recorded.
 
-    Raises  RuntimeError if it is entered again
+    Raises  RuntimeError if a profile is entered again
     Source  PyTorch, torch/distributed/rpc/server_process_global_profiler.py
     """
 
@@ -62,7 +62,7 @@ class _server_process_global_profile(profile):
             recording.await_devices()
         requests = [some for one in recordings if (some := [*one.ranges])]
         ranges = [(one, place) for place, some in enumerate(requests) for one in some]
-        # Sort in the order of events_of, so that both can be zipped below.
+        # Sort the ranges in the order of the events from `events_of`, to zip them below.
         ranges.sort(key=lambda pair: (pair[0].start_ns, -pair[0].stop_ns))
         self._events = events_of([one for one, _ in ranges])
         found: list[list[FunctionEvent]] = [[] for _ in requests]
@@ -76,10 +76,11 @@ def _run(request: Incoming) -> None:
     with _lock:
         if _open:
             recording = ServedRecording(Wanted(*map(any, zip(*_wanted.values(), strict=True))))
-            # Add it before the run: a caller that has its answer may close the profile.
+            # Add the recording before the run: when the caller has the answer, it may close the
+            # profile.
             for recordings in _open.values():
                 recordings.append(recording)
         else:
-            recording = None  # chosen before the last profile was closed
+            recording = None  # the last profile was closed after this function was called
     with nullcontext() if recording is None else recording.here():
         _run_unwatched(request)

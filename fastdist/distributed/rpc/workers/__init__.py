@@ -2,14 +2,14 @@
 
 A `Worker` is one life of one rank (worker.py, Note [A worker is a life]). Its `Session` is a pure
 state machine for the peer's liveness: events go in, actions come out (session.py). The Worker owns
-the descriptors, passes events to its session and carries out the actions. `Workers` is the
-directory: it has the present life of each name and id.
+the descriptors, passes events to its session and carries out the session's actions. `Workers` is
+the directory: it has the present life of each name and id.
 
-A session covers liveness, leaving and reconciliation, which all happen on the progress thread. It
-does not hold calls. A waiting call is in the pipe, because a blocking caller reads its answer in
-its own thread. A call that was answered here is kept with the lane by which it came (callers.py),
-which the pool's leader reads. If the session held calls, each call would need the session's lock
-or another thread.
+A session covers liveness, leaving and reconciliation, which all happen on the progress thread. A
+session does not hold calls. A call that waits for its answer is in the pipe, because a blocking
+caller reads the answer in its own thread. A call that this worker has answered is kept with the
+lane on which it arrived (callers.py); the leader of the thread pool reads that lane. If the session
+held calls, each call would need the session's lock or another thread.
 
 record.py          the record that a worker publishes about itself
 group.py           the group's entries in the store

@@ -1,4 +1,4 @@
-"""The callers of this worker: their greeted connections, their lanes, and their calls."""
+"""The callers of this worker, with their connections, their lanes, and their calls."""
 
 from __future__ import annotations
 
@@ -19,31 +19,36 @@ from .record import Record
 from .worker import Worker
 
 # Note [Lanes of callers]
-# A lane outlives its connections. A caller whose connection broke greets again on its next
-# connection, and queries the calls that it still waits for. From then on messages of the earlier
-# connection are not read, so the answer to the query is final. A call runs; or it was answered, and
-# its answer, kept here, is sent again; or it never arrived, and may be sent again with the same id.
+# A lane outlives its connections. If a connection breaks, the caller sends a greeting on the lane's
+# next connection, and queries the state of the calls that still wait for answers. After the
+# greeting this worker reads no messages of the earlier connection, so its answer to the query is
+# final. If a call still runs, the caller waits. If a call was answered, this worker sends the kept
+# answer again. If a call never arrived, the caller may send it again with the same id.
 
 # Note [Answers that are kept]
-# An answer is kept until its caller acknowledges it. On the lane of a blocking caller the next call
-# acknowledges it, or a CREDIT message after a large answer. On lane 0 a CREDIT message follows each
-# UNREAD_STEP_BYTES or READ_STEP_MESSAGES. So a caller that reads its answers costs less than 1 MiB
-# here. The CREDIT message names an id: the caller's calls below it are over, except for a few that
-# the message lists. So a request that is sent twice does not run twice, and not all ids need to be
-# remembered.
+# This worker keeps an answer until the caller acknowledges it. On the lane of a blocking caller,
+# the next call acknowledges the answer; a large answer is acknowledged by a CREDIT message. On lane
+# 0 the caller sends a CREDIT message whenever it has read UNREAD_STEP_BYTES bytes or
+# READ_STEP_MESSAGES messages. So the kept answers for a caller that reads take less than 1 MiB
+# here. A CREDIT message contains an id, the floor. Calls with lower ids are over, except for a few
+# that the message lists. So this worker recognises a request that is sent twice, and does not need
+# to remember the ids of all calls.
 #
-# The limits for a caller that does not read its answers: the answers and bytes kept for each lane.
+# The most answers, and the most bytes of answers, that are kept for one lane of a caller that does
+# not acknowledge them.
 MAX_ANSWERS: Final = 1024
 MAX_BYTES: Final = 4 << 20
-# The most ids of answered calls that are remembered for a caller that acknowledges nothing. More
-# than may be under way (Limits.outstanding_calls), so a caller that reads never reaches it.
+# The most ids of answered calls that are remembered for a caller that acknowledges nothing. This is
+# more than the calls that may be in flight (Limits.outstanding_calls), so a caller that reads its
+# answers never reaches the limit.
 MAX_IDS: Final = 128 << 10
 
 # Note [Answers that are not read]
-# An answer is never held back: two workers that both waited for room would wait forever. So the
-# memory for answers to a slow caller is limited by delaying its next calls. A caller acknowledges
-# answers when its lane 0 has read them, which needs none of its users' threads. Answers on a
-# connection that has ended do not count.
+# An answer is never delayed. If each of two workers delayed its answers until the other had read
+# earlier ones, both could wait forever. Instead, this worker limits the memory for unread answers
+# by delaying the next calls of a slow caller. A caller acknowledges answers when they have been
+# read from its lane 0; no thread of its users is needed for that. Answers that were sent on an
+# ended connection do not count as unread.
 _LEAST_UNREAD_BYTES: Final = 8 * UNREAD_STEP_BYTES
 
 
@@ -56,7 +61,7 @@ class Request(Protocol):
 class CallerLane:
     """One lane of one caller, across all its connections; `route` is the present connection.
 
-    Thread  accept_request and a change of route: the leader; everything else: any
+    Thread  accept_request and a change of route: the pool's leader; everything else: any
     """
 
     def __init__(
@@ -67,15 +72,16 @@ class CallerLane:
         self.route: Route = b""
         self.last_greeting = 0
         # Guards all attributes below. An id is added to _answers or _over before it is removed from
-        # _running, so that the leader can look it up without the lock.
+        # _running, so that the pool's leader finds each id although it does not take the lock.
         self._lock = threading.RLock()
         self._running: dict[int, Request] = {}
         self._answers: dict[int, Sequence[Buffer]] = {}
-        # Ids of answered calls whose answers are not kept: they were dropped, or their further
-        # frames are memory that other code may change.
+        # Ids of calls that are over and have no kept answer. An answer is not kept if the limits
+        # are exceeded, or if it has further frames: these are memory that other code may change.
         self._over: dict[int, None] = {}
         self._bytes = 0
-        # On lane 0 a call with an id below this is over, unless it is in _open: it may still come.
+        # On lane 0 a call with an id below _floor is over, unless its id is in _open: a call whose
+        # id is in _open may still arrive.
         self._floor = 0
         self._open: set[int] = set()
         self._latest = -1
@@ -107,16 +113,16 @@ class CallerLane:
                 self.over_unread_limit = self.over_unread_limit or self._unread > self._max_unread
                 self._keep(call_id, frames, size_bytes)
             elif call_id == self._latest:
-                # This call's arrival has acknowledged the answer to the previous call.
+                # The arrival of this call has acknowledged the answer to the previous call.
                 is_kept = len(frames) == 1 and size_bytes <= MAX_BYTES
                 self._answers = {call_id: frames} if is_kept else {}
                 self._bytes = size_bytes if is_kept else 0
-            # Otherwise the caller has given this call up, and waits for a later answer.
+            # Otherwise the caller has given up this call, and waits for the answer to a later call.
             self._running.pop(call_id, None)
             return self.route
 
     def _keep(self, call_id: int, frames: Sequence[Buffer], size_bytes: int) -> None:
-        # The caller does not query a call that it has given up.
+        # A call below the floor that is not open was given up: the caller does not query its state.
         is_wanted = call_id >= self._floor or call_id in self._open
         if is_wanted and len(frames) == 1 and size_bytes <= MAX_BYTES:
             self._answers[call_id] = frames
@@ -142,18 +148,18 @@ class CallerLane:
         """Count answers as read, and return the calls that may begin now."""
         with self._lock:
             self._unread = max(0, self._unread - size_bytes)
-            # Release at half of the limit: calls released at the first free byte would be held
-            # again.
+            # Release the held calls only at half of the limit. Calls that were released just below
+            # the limit would soon be held again.
             return self._take_held() if self._unread <= self._max_unread // 2 else []
 
     def forget_below(self, floor: int, still_open: Collection[int]) -> None:
-        """Drop the answers to calls below `floor`, except `still_open`: the caller has read them.
+        """Drop the answers to calls with ids below `floor`, which the caller has read.
 
-        Calls that are over stay over.
+        Answers to calls in `still_open` are kept. A call that is over does not become open again.
         """
         with self._lock:
             if floor < self._floor:
-                return  # a later acknowledgement came first, or this is a duplicate
+                return  # a later acknowledgement was processed first, or this is a duplicate
             for call_id in [one for one in self._answers if one < floor and one not in still_open]:
                 self._forget(call_id)
             self._open = {
@@ -174,7 +180,7 @@ class CallerLane:
             return self._take_held()
 
     def release_held(self) -> list[Request]:
-        """Release all held calls, as the caller has gone; hold none from now on."""
+        """Release all held calls, because the caller has gone; hold no calls after that."""
         with self._lock:
             self._max_unread = sys.maxsize
             return self._take_held()
@@ -185,7 +191,7 @@ class CallerLane:
         return held
 
     def ended_unanswered(self, call_id: int) -> None:
-        """Mark a call that its caller has given up as over; a repeated request does not run."""
+        """Mark a call as over because its caller gave it up; a repeated request does not run."""
         with self._lock:
             if call_id not in self._running:
                 return
@@ -199,7 +205,7 @@ class CallerLane:
         return self._running.get(call_id)
 
     def reconcile(self, call_ids: Iterable[int]) -> Reconciliation:
-        """Return the state of calls that may have come by this lane."""
+        """Return the state of calls that may have arrived on this lane."""
         result = Reconciliation([], [], [])
         with self._lock:
             for call_id in call_ids:
@@ -215,7 +221,7 @@ class CallerLane:
         return result
 
     def _is_over(self, call_id: int) -> bool:
-        """Return whether a call that does not run was answered, or given up by its caller."""
+        """Return whether a call that is not running was answered, or was given up by its caller."""
         if self.number:
             # Ids on the lane of a blocking caller increase.
             return call_id <= self._latest
@@ -226,8 +232,8 @@ class CallerLane:
         while len(self._answers) > MAX_ANSWERS or self._bytes > MAX_BYTES:
             self._forget(next(iter(self._answers)))
         if len(self._over) > MAX_IDS:
-            # Ids on the shared lane increase approximately. An unknown id below this may have been
-            # answered, so it does not run again.
+            # Ids on the shared lane increase approximately. A call with an unknown id below
+            # `middle` may have been answered, so a request with such an id does not run.
             middle = sorted(self._over)[MAX_IDS // 2]
             self._floor = max(self._floor, middle)
             self._over = {one: None for one in self._over if one >= middle}
@@ -239,18 +245,18 @@ class CallerLane:
 
 
 class Callers:
-    """The lanes of all callers, by present connection; the limits bound each caller's lanes.
+    """The lanes of all callers, by present connection; `me.limits` bounds each caller's lanes.
 
-    `released` has the calls that were held back and may begin; the pool's leader takes them. See
-    Note [Answers that are not read].
+    `released` has the calls that were held back and may begin now. The leader of the thread pool
+    takes them from there. See Note [Answers that are not read].
 
-    Thread  greeted: the leader; everything else: any
+    Thread  greeted: the pool's leader; everything else: any
     """
 
     def __init__(self, listener: Listener, me: Record) -> None:
         self.me = me
         self._listener = listener
-        # Guards _lanes and the table by route; a look-up by route reads one entry without it.
+        # Guards _lanes and by_route. A look-up of one entry in by_route does not take the lock.
         self._lock = threading.RLock()
         self.by_route: dict[Route, CallerLane] = {}
         self._lanes: dict[Worker, dict[int, CallerLane]] = {}  # by lane number
@@ -265,7 +271,8 @@ class Callers:
     def greeted(self, caller: Worker, number: int, route: Route, count: int = 0) -> None:
         """Record a greeting on a connection: the first or a later greeting of a caller's lane.
 
-        Greetings are numbered: a later greeting makes messages of an earlier connection void.
+        `count` numbers the greetings of a lane. After a later greeting, messages that still arrive
+        on an earlier connection are not read.
 
         Raises  RpcError for a lane number above the caller's limit: each lane, and its last answer,
                 is kept as long as the caller lives
@@ -283,7 +290,7 @@ class Callers:
             if count < last or count == last > 0:
                 return  # from an earlier connection, or a duplicate
             if known.route != route and caller.lender is not None:
-                # Answers on the previous connection are lost, and so is the memory lent for them.
+                # Answers on the previous connection may be lost: take back memory lent for them.
                 caller.lender.connection_broke()
         with self._lock:
             if route not in self.by_route:
@@ -303,8 +310,8 @@ class Callers:
 
         A later worker with its rank is accepted.
 
-        Note    a worker that was only cut off gets the refusal on a connection that still holds;
-                otherwise the worker gets it when it greets again
+        Note    if the worker was only cut off, and its connection still holds, it gets the refusal
+                on that connection; otherwise it gets the refusal when it greets again
         """
         routes = self._forget([caller], are_wanted=True)
         if refusal is not None:
@@ -318,7 +325,7 @@ class Callers:
         self.refuse(self._forget(list(self._lanes), are_wanted=False), refusal)
 
     def _forget_ended(self) -> None:
-        """Forget ended connections when there are twice as many as after the last sweep.
+        """Forget ended connections if the table has twice as many entries as after the last sweep.
 
         So n connections cost O(n) in all.
         """
@@ -337,7 +344,7 @@ class Callers:
     def _forget(self, callers: Sequence[Worker], *, are_wanted: bool) -> list[Route]:
         """Remove callers, and return their connections.
 
-        If `are_wanted`, their held calls run; otherwise these calls end.
+        If `are_wanted`, the callers' held calls run; otherwise these calls end without running.
         """
         with self._lock:
             lanes = [lane for one in callers for lane in self._lanes.pop(one, {}).values()]

@@ -1,25 +1,27 @@
 """The directory of a group: its members by name and rank, and the changes since a revision.
 
-It also finds the number of the group that a worker joins, from the directories of earlier groups.
+This module also finds the number of the group that a worker joins.
 """
 
 # Note [One request enters]
-# A worker needs two claims, for its name and its rank. If it checked first and then set them, it
-# could race with another worker. If it claimed one after the other, it could be killed between the
-# two. So one request claims both, and carries the record; it may replace a life that is over. The
-# store runs one request at a time. If two workers want a place, the first request gets it, and the
-# answer to the second request has the record of the first worker. A worker that is killed before
-# its request has not joined. If a worker is killed after its request, it has joined: its place
-# stays taken until another life follows it or the worker is removed.
+# A worker must claim its name and its rank. If it checked that both are free before it set them,
+# another worker could set them in between. If it claimed the name and the rank separately, it could
+# be killed between the two claims. So one request claims both. The request contains the worker's
+# record, and may replace a life that is over. The store runs one request at a time. If two workers
+# want the same name or rank, the first request gets it, and the answer to the second request has
+# the record of the first worker. If a worker is killed before it has sent the request, it has not
+# joined. If it is killed later, it has joined: its name and rank stay taken until another life
+# follows it or it is removed.
 #
-# The workers of a static group all join in one step, when all have come (join, in the store).
+# All workers of a static group join in one step, when the last of them has arrived (`join` in the
+# store).
 
 # Note [Who is looked up when]
-# If n members each read n records, n * n records are sent. So in a group of more than MOST_READ a
-# member reads only the records of its neighbours in the tree of the barrier (tree.py). It may need
-# these when the store is gone. It looks up other members on the first call to them, with one
-# request each. In a group of at most MOST_READ a member reads all records when it joins. So it can
-# still connect to all peers if the store is lost.
+# If n members each read n records, n * n records are sent. So in a group of more than MOST_READ
+# members, a joining member reads only the records of its neighbours in the barrier's tree
+# (tree.py), which it may need when the store is gone. It looks up any other member with one
+# request, before its first call to that member. In a group of at most MOST_READ members, a joining
+# member reads all records, and can connect to all peers even if the store is lost.
 
 from __future__ import annotations
 
@@ -32,19 +34,20 @@ from fastdist.distributed.store.requests import Op
 
 from .record import Record
 
-# All records of a group of at most this size are read: see Note [Who is looked up when].
+# In a group of at most this size, a member reads all records: see Note [Who is looked up when].
 MOST_READ: Final = 64
 _NAME: Final = b"rpc_members"
 _MACHINE: Final = "machine "
-# The prefix of a label's key. Such a key counts the members with the label.
+# The prefix of a label's key. The value of such a key is the number of members with the label.
 LABEL: Final = "@"
 WITH_MAPS: Final = "device maps"
 
 
 class Changes(NamedTuple):
-    """Changes of a group since a revision; if `is_whole`, `came` has all members.
+    """Changes of a group since a revision.
 
-    `ended` has incarnations.
+    `came` has the members that joined since then, or all members if `is_whole`. `ended` has the
+    incarnations of the members that ended since then.
     """
 
     revision: int
@@ -54,7 +57,7 @@ class Changes(NamedTuple):
 
 
 class StoreDirectory:
-    """The directory of a group's members, as kept by its store.
+    """The directory of a group's members in the group's store.
 
     `timeout_s` is how long to wait for the store. `name` is the key of the group in the store.
 
@@ -70,8 +73,8 @@ class StoreDirectory:
     ) -> list[bytes]:
         """Wait until all members of a static group have come; return the values of `wanted`.
 
-        `wanted` has ranks, names and labels. Return nothing if all members had met before: then
-        this worker may follow an earlier life.
+        `wanted` has ranks, names and labels. The result is empty if all members had met before; in
+        this case this worker may follow an earlier life of its rank.
 
         Raises  RankTakenError; StoreError if two members disagree; StoreTimeoutError naming the
                 missing members
@@ -89,16 +92,16 @@ class StoreDirectory:
         )
 
     def withdraw(self, me: Record) -> None:
-        """Remove the claim of an earlier life of this rank, unless all members have come."""
+        """Remove the claim of an earlier life of this rank, unless all members have joined."""
         self._store.withdraw(self._name.decode(), me.rank, me.world_size)
 
     def claim(
         self, me: Record, over: Record | None = None, num_lost: int = 0
     ) -> tuple[Record | None, int]:
-        """Claim name and rank in one request; return the member that has one of them, or None.
+        """Claim name and rank in one request; return another member that has one, or None.
 
-        `over` is an ended life that this life replaces, the `num_lost`th lost life of the place.
-        The second result is how many lives of the place were lost.
+        `over` is an ended life that `me` replaces. `num_lost` is the number of lost lives with this
+        name and rank, including `over`. The second result is that number according to the store.
         """
         place = [b"%d" % me.rank, b"%d" % me.world_size, me.encode()]
         former = b"" if over is None else _life_of(over)
@@ -115,18 +118,18 @@ class StoreDirectory:
         return _number(found)
 
     def changes(self, since: int) -> Changes:
-        """Return the changes since a revision; all members if the revision is 0 or forgotten."""
+        """Return the changes since a revision; all members if it is 0 or the store forgot it."""
         revision, is_whole, num_came, *rest = self._ask(Op.CHANGES, b"%d" % since)
         num = _number(num_came)
         came, ended = map(Record.decode, rest[:num]), map(_number, rest[num:])
         return Changes(_number(revision), is_whole == b"1", [*came], [*ended])
 
     def leave(self, gone: Record) -> None:
-        """Free the name and rank of a member."""
+        """Free the name and rank of a member that leaves."""
         self._end(gone, b"0", 0)
 
     def declare_lost(self, gone: Record) -> None:
-        """Free the name and rank of a lost member; another life of it may come back."""
+        """Free the name and rank of a lost member; another life of its rank may join later."""
         self._end(gone, b"1", gone.restart_count + 1)
 
     def was_cut_short(self, rank: int, name: str) -> bool:
@@ -185,7 +188,7 @@ def _life_of(record: Record) -> bytes:
 def _key_of(key: int | str) -> bytes:
     if isinstance(key, int):
         return b"%d" % key
-    # Prefixes keep names apart from labels and ranks.
+    # The prefix distinguishes names from labels and ranks.
     return key.encode() if key[:1] == LABEL else b"=" + key.encode()
 
 
@@ -196,7 +199,7 @@ def _number(text: bytes) -> int:
 
 
 def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixStore:
-    """Return the store's keys with a prefix, with a timeout; None keeps the store's timeout."""
+    """Return a view of the store's keys with a prefix; a `timeout_s` of None keeps its timeout."""
     keys = PrefixStore(prefix, store)
     if timeout_s is not None:
         keys.set_timeout(timeout_s)
@@ -205,13 +208,13 @@ def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixSto
 
 # Note [Which group]
 # Each group that a process joins has its own keys in the store, under the group's number. A
-# restarted worker counts from 0, though its job may be in a later group. So groups with `restarts`
-# record the number of the newest group in the store. In static groups a new process joins the
-# newest group: all members meet again for each group, so the others are there or will come. In
-# groups without a world size each worker counts separately. There a new process joins the last
-# group that a former life joined and did not leave.
+# restarted process counts its groups from 0, although its job may be in a later group. So groups
+# with `restarts` record the number of the newest group in the store. If groups are static, a new
+# process joins the newest group: all members meet for each group, so the other members have joined
+# this group or will join it. If groups have no world size, each worker counts its groups
+# separately, and a new process joins the last group that a former life joined and did not leave.
 
-# The number of the newest group, under separate keys: see note_again.
+# The keys of the newest group's number. They are outside of the groups' keys: see note_again.
 _ALL: Final = "rpc_groups"
 _NEWEST: Final = "newest"
 _PREFIX_OF_GROUP: Final = "rpc_prefix_"
@@ -223,7 +226,7 @@ def keys_of_group(store: Store, number: int) -> PrefixStore:
 
 
 def find_number(store: Store, count: int, rank: int, name: str, *, is_static: bool) -> int:
-    """Return the number of the group to join, if groups allow restarts; record it.
+    """Return and record the number of the group to join; for groups whose members may change.
 
     `count` is how many groups this process has joined before.
 
@@ -236,7 +239,7 @@ def find_number(store: Store, count: int, rank: int, name: str, *, is_static: bo
 
 
 def note_again(keys: PrefixStore) -> None:
-    """Record the number of a group, from its keys, in a store that may be empty on a new host.
+    """Record the number of the group with these keys; its store may be new and empty.
 
     Raises  StoreError after the timeout of `keys`; RpcError for an invalid entry
     """

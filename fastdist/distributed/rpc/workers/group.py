@@ -1,4 +1,4 @@
-"""The group as its store has it: the members, and their reports of leaving and shutdown."""
+"""A group's entries in the store: its members, and their reports of leaving and of shutdown."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fastdist.distributed.store.wait_log import own_node
 from .directory import StoreDirectory, machine_label, view
 from .record import Record
 
-TELL_S: Final = 1.0  # the wait for the store where its answer is optional
-# The wait when a user calls a worker, or when the loss of a worker is reported.
+TELL_S: Final = 1.0  # the timeout of requests to the store whose answers are optional
+# The timeout of requests to the store when a user calls a worker, or a loss is reported.
 LOOK_S: Final = 5.0
 # The key prefix under which members record incarnations that they gave up: see joining.py.
 GIVEN_UP: Final = "given_up"
 # The key prefix for the reasons of ends without rpc.shutdown().
 _ENDED: Final = "ended"
 _SHUTDOWN: Final = b"shutdown"
-# A value that no key holds. A compare_set that expects it reads a key; unlike get, it does not wait
-# for a missing key.
+# A value that no key holds. A compare_set that expects this value only reads the key. Unlike get,
+# compare_set does not wait for a missing key.
 _ABSENT: Final = b"\0absent"
 
 _logger = logging.getLogger(__name__)
@@ -62,18 +62,19 @@ class Group:
         self.has_maps = any(one.device_maps for one in members)
         # The number of members on each machine, by the machine's label.
         self._on_machine = Counter(map(machine_label, members))
-        # The revision of the store's last changes that were read; 0 before the first.
+        # The revision up to which this worker has read the group's changes; 0 before the first
+        # read.
         self._revision = 0
         # Whether this worker follows an earlier life that was lost.
         self.came_back = came_back
-        # Whether this worker has called shutdown, and the rank that logs, for its machine, which
-        # workers the shutdown waits for.
+        # Whether this worker has called shutdown; and the rank of the worker that logs, for all
+        # workers of this machine, which workers the shutdown waits for.
         self.is_in_shutdown, self.speaker = False, me.rank
         self._store = store
 
     @property
     def members(self) -> list[Record]:
-        """The members that this worker knows, by rank, as of the last read."""
+        """The members that this worker has read so far, in the order of their ranks."""
         return [self._known[rank] for rank in sorted(self._known)]
 
     def read_members(self, timeout_s: float | None = None) -> list[Record]:
@@ -90,7 +91,8 @@ class Group:
             del known[rank]
         known.update((one.rank, one) for one in changes.came)
         if known:
-            # An empty answer comes from a store on a new host, which does not have the group yet.
+            # An answer without members comes from a store on a new host, which does not have the
+            # group yet: such an answer is ignored.
             self._revision, self.knows_all = changes.revision, True
             self._known, self._on_machine = known, Counter(map(machine_label, known.values()))
         return self.members
@@ -103,8 +105,8 @@ class Group:
         if self.knows_all and not self.takes_members_later:
             return next((one for one in self._known.values() if key in (one.rank, one.name)), None)
         if timeout_s is not None:
-            # A timeout would look like a missing worker, and the store of a crowded machine is
-            # slow.
+            # A crowded machine slows the store down, and a timeout would look like a missing
+            # worker. So the timeout grows with the number of members on the machine.
             timeout_s *= crowding(self.num_on_machine(self.me))
         directory = StoreDirectory(self._store, timeout_s)
         (found,) = directory.find([key])
@@ -129,21 +131,21 @@ class Group:
         return max(1, self._on_machine.get(machine_label(member), 1))
 
     def publish(self) -> None:
-        """Write the name and the addresses of this worker under torch's keys."""
+        """Write the name and the addresses of this worker under the keys that torch uses."""
         keys = [f"names/{self.me.rank}", f"addrs/{self.me.name}"]
         self._store.multi_set(keys, [self.me.name, json.dumps(self.me.addresses)])
 
     def take_out(self, gone: Record, *, was_lost: bool = False) -> None:
         """Remove a member from a dynamic group.
 
-        The member is this worker, which leaves, or a member that has certainly ended.
-        Does not wait for a store that does not answer.
+        The member is this worker, which leaves, or a member that has certainly ended. Each request
+        waits for the store for at most TELL_S.
 
-        Never raises: another member may remove it, and a worker that wants its name checks whether
-        it has ended (joining.py).
+        Never raises. If the removal fails, another member may remove the member; and a worker that
+        wants the same name checks whether the member has ended (joining.py).
 
-        Note    if this worker was given up, another worker may have its rank by now, whose entries
-                stay
+        Note    if this worker was given up, another worker may have taken its rank by now; the
+                entries of that worker stay
         """
         if self.is_static:
             return
@@ -151,7 +153,8 @@ class Group:
         try:
             (present,) = directory.find([gone.rank])
             if present is not None and present.incarnation == gone.incarnation:
-                # Delete before the rank and name become free: afterwards another worker may write.
+                # Delete these keys before the rank and name become free. Afterwards a new worker
+                # with this rank or name may write them.
                 for prefix, key in (("names", str(gone.rank)), ("addrs", gone.name)):
                     view(prefix, self._store, TELL_S).delete_key(key)
                 if was_lost:
@@ -164,7 +167,8 @@ class Group:
     def tell_given_up(self, gone: Record, why: str) -> None:
         """Record in the store that this worker has given up a member, which may still live.
 
-        Never raises: another member may record it, and the record is not needed for an ended one.
+        Never raises: another member may record the same, and if the member has ended, the record is
+        not needed.
         """
         try:
             given_up = view(GIVEN_UP, self._store, LOOK_S)
@@ -197,7 +201,8 @@ class Group:
     def never_start_again(self, ranks: Sequence[int]) -> set[int]:
         """Return the given ranks that the launcher will not start again, as far as known.
 
-        While the job runs, these are the ranks whose workers ended with status 0; after it, all.
+        While the job runs, these are the ranks whose workers ended with status 0. After the job,
+        these are all given ranks.
         """
         if not store_is_hosted():
             return set()
@@ -226,7 +231,7 @@ class Group:
     def why_ended(self, incarnation: int) -> str | None:
         """Return the reason that a life wrote to the store for its end without a shutdown.
 
-        Empty if the life wrote no reason; None if the store does not answer.
+        The text is empty if the life wrote no reason. It is None if the store does not answer.
         """
         try:
             ended = view(_ENDED, self._store, TELL_S)
@@ -239,13 +244,13 @@ class Group:
     def tell_shutdown(self) -> None:
         """Record in the store that this worker has called shutdown; waits for a second at most.
 
-        Note    the barrier uses messages; this entry shows which workers have called shutdown, also
-                if the barrier's leader cannot report it
+        Note    the barrier uses messages, not this entry; the entry shows which workers have called
+                shutdown, even if the barrier's leader cannot report them
         """
         self.is_in_shutdown = True
         try:
             StoreDirectory(self._store, TELL_S, _SHUTDOWN).claim(self.me)
-            # A machine's first worker in shutdown logs for all: see Leaving.for_whom_it_waits.
+            # The first worker in shutdown logs for its machine: see Leaving.for_whom_it_waits.
             node, mine = own_node(self.me.rank), str(self.me.rank)
             where = machine_label(self.me) if node is None else f"node {node}"
             speakers = view("speakers", self._store, TELL_S)
@@ -256,7 +261,7 @@ class Group:
     def not_in_shutdown(self) -> tuple[list[int], int]:
         """Return the first ranks that have not called shutdown, and the number of further ones.
 
-        Both are as far as the store knows.
+        Both results are empty if the store does not answer.
         """
         try:
             return StoreDirectory(self._store, TELL_S, _SHUTDOWN).missing()

@@ -21,9 +21,10 @@ silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
 def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
     """Call hook(worker, why), on a pool thread, for each worker that does not answer.
 
-    The worker may still come back. The hook is called after 3 s without a sign of life; calls to
-    the worker fail only after the option frozen_s. It is also called for a process that is alive
-    but whose Python has not answered for 60 s. Calls to such a process continue to wait.
+    The worker may still come back. The hook is called after 3 s without a sign of life. Calls to
+    the worker fail only after the time in the option `frozen_s`. The hook is also called for a
+    process that is alive but whose Python has not answered for 60 s. Calls to such a process
+    continue to wait.
 
     Args:
         hook: A function of a WorkerInfo and the reason as a string.

@@ -46,7 +46,8 @@ from .tree import neighbours_of
 
 _GROUP_KIND: Final = "group_kind"
 _GROUP_VERSION: Final = "group_version"
-# In a group that allows restarts: the keys for a rank's latest life, before all have met.
+# The prefix of the keys that have the latest life of each rank until all members have met, in a
+# group that allows restarts.
 _CLAIMS: Final = "claims"
 _NO_CLAIM: Final = b"\0absent"
 _MAY_FOLLOW: Final = (
@@ -58,7 +59,7 @@ Answers: TypeAlias = Callable[[Record], bool]
 
 
 def _always(earlier: Record) -> bool:
-    """Treat a live worker as one that answers; used where no greeting can be sent."""
+    """Return True, as if the earlier life had answered; used where no greeting can be sent."""
     return True
 
 
@@ -71,12 +72,13 @@ def join_static(
 ) -> Group:
     """Join a group with a world size, and wait until all its members have joined.
 
-    With `frozen_s`, a worker may also join after all have met. It replaces an incarnation that has
-    ended, or has given no sign of life for that long. `answers` greets an incarnation that exists
-    but may be frozen: see Note [Taking over a stale incarnation].
+    If `frozen_s` is given, the worker may also join after all members have met. It then replaces an
+    incarnation of its rank that has ended, or that has given no sign of life for `frozen_s`.
+    `answers` greets an incarnation that exists but may be frozen: see Note [Taking over a stale
+    incarnation].
 
-    Raises  RpcError, at every member, if two members disagree; RankTakenError if two have the same
-            rank, at every member that waits; StoreTimeoutError naming the missing members
+    Raises  RpcError, at every member, if two members disagree; RankTakenError, at every member that
+            waits, if two members have the same rank; StoreTimeoutError naming the missing members
     """
     directory, takes_back = StoreDirectory(store), frozen_s is not None
     wanted = _wanted_by(me)
@@ -163,8 +165,8 @@ def join_dynamic(
 def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
     """Write the members to a store that was started again on another host and is empty.
 
-    Nothing changes if the store has this worker, or a life that followed it. `lost` has members
-    that this worker has lost, and that may come back.
+    Nothing changes if the store has this worker, or a life that followed it. `lost` has the members
+    that are lost as far as this worker knows, and that may come back.
 
     Raises  StoreError; RpcError for an invalid entry in the store
     """
@@ -173,7 +175,7 @@ def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
     _require_version(store, me)
     (there,) = directory.find([me.rank])
     if there is None:
-        # In a static group include the lost members: other lives may follow them.
+        # In a static group, write the lost members as well, because other lives may follow them.
         for one in group.members if group.is_static else ():
             directory.claim(one)
         for one in () if group.is_static else lost:
@@ -236,8 +238,8 @@ def _follow(me: Record, before: Record) -> Record:
 def count_former_lives(store: Store, rank: int) -> int:
     """Return how often a rank was started again, according to the store of a former group.
 
-    Call this in a process whose first group is not the rank's first: another process had the rank
-    before, so the count is at least 1.
+    Call this in a process whose first group is not the first group of its rank. Another process had
+    the rank in earlier groups, so the count is at least 1.
     """
     (before,) = StoreDirectory(store).find([rank])
     return 1 if before is None else before.restart_count + 1
@@ -249,7 +251,7 @@ def _replace_claim(store: Store, me: Record, frozen_s: float) -> Record:
     key = str(me.rank)
     held = claims.compare_set(key, _NO_CLAIM, _NO_CLAIM)
     before = None if held == _NO_CLAIM else Record.decode(held)
-    # If the launcher counts restarts, it has seen the end of the earlier life.
+    # If the launcher has counted a restart, it has seen the end of the earlier life.
     if restart_count() > 0 or (before is not None and is_over(before, me, frozen_s)):
         StoreDirectory(store).withdraw(me)
     if before is not None:
@@ -259,23 +261,24 @@ def _replace_claim(store: Store, me: Record, frozen_s: float) -> Record:
 
 
 def _has_begun(store: Store, rank: int) -> bool:
-    """Return whether a rank has joined, so that no member waits for the group any more."""
+    """Return whether a worker of this rank has joined; then no member waits for the group."""
     try:
         return PrefixStore("names", store).check([str(rank)])
     except StoreError:
-        return False  # the store ended with its host, which got the same error
+        return False  # the store's host got the same error, and the store ended with it
 
 
 # Note [Taking over a stale incarnation]
-# If its process exists, or a host accepts connections at its address, a worker counts as live,
-# however long its Python is busy. A second process that was started by mistake must not replace a
-# working one. If nothing answers, the host or the network may be down. The members would then
-# declare the worker lost after frozen_s, and this process waits as long.
+# A worker counts as live if its process exists, or if a host accepts connections at its address. It
+# does not matter how long its Python has been busy: a second process that was started by mistake
+# must not replace a working worker. If no host accepts a connection, the host or the network may be
+# down. In this case the members declare the worker lost after frozen_s, so a process that wants to
+# take over the rank waits for the same time.
 #
-# A frozen worker still exists. It keeps its rank until a member has declared it lost, which that
-# member writes to the store. After that it keeps its rank while it answers greetings, as the member
-# may itself have been cut off. If it wakes after another process has taken its rank, the members
-# notify it that it was declared lost.
+# A frozen worker counts as live. It keeps its rank until a member declares it lost and writes this
+# to the store. After that, the worker keeps its rank only while it answers greetings: the member
+# that declared it lost may itself have been cut off. If a frozen worker wakes after another process
+# has taken its rank, the members notify it that it was declared lost.
 
 _TRY_AGAIN_S: Final = 1.0
 
@@ -287,8 +290,8 @@ def leaves_its_place(
 ) -> bool:
     """Return whether an earlier life is over, or was given up by a member and does not answer.
 
-    `answers` greets the earlier life. If it lives but does not answer, this waits up to the store's
-    timeout: the life may answer, end, or be given up.
+    `answers` greets the earlier life. If that life exists but does not answer, this function waits,
+    up to the store's timeout, until the life answers, ends, or is given up.
 
     Raises  StoreError; RpcError for an invalid address
     """
@@ -311,8 +314,8 @@ def leaves_its_place(
 def is_over(earlier: Record, me: Record, frozen_s: float) -> bool:
     """Return whether an earlier life has ended, or has given no sign of life for frozen_s.
 
-    Thread  blocks for a round trip to the host, or until frozen_s if it is silent; does not block
-            if the process table has the answer
+    Thread  blocks for a round trip to the life's host, or for frozen_s if that host does not
+            answer; does not block if both lives are in one process id namespace
     Raises  RpcError for an invalid address
     """
     if me.shares_processes_with(earlier):
@@ -338,15 +341,15 @@ def is_over(earlier: Record, me: Record, frozen_s: float) -> bool:
             return True
 
 
-# A working worker answers within this time, unless it has ended.
+# The timeout for a worker's answer to a greeting.
 _ANSWERS_S: Final = 1.5
 _WHO: Final = "twin"
-# The most characters of the other worker's description of itself.
+# The most characters of the text by which the other worker describes itself.
 _MOST_LETTERS: Final = 500
 
 
 def make_known(context: Context, store: Store, me: Record, taken: RankTakenError) -> RankTakenError:
-    """Notify the store's host, and the worker that has this rank, of this worker; return its error.
+    """Report this worker to the store's host and to the first worker of its rank; return the error.
 
     Note    a member that still waits for the group gets the error from the store
     """
@@ -391,7 +394,7 @@ def answers(context: Context, me: Record, first: Record) -> bool:
 
 
 def refuse_twin(me: Record, greeting: Message) -> None:
-    """Warn of another worker that greets with this worker's rank.
+    """Refuse a greeting from another worker with this worker's rank, and log a warning.
 
     Raises  RankTakenError, which is sent as the answer to the greeting
     """

@@ -1,4 +1,4 @@
-"""Tables that keep only their latest entries: lives, ids and names never stop growing."""
+"""Tables that keep only their latest entries: the number of lives, ids and names is unlimited."""
 
 from __future__ import annotations
 

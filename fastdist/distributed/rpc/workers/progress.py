@@ -17,27 +17,30 @@ from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
 
 from .running import Meter
 
-# If the thread wakes this much later than its alarm, it did not run. Its process or its machine was
-# stopped or swapped out, or another thread held the interpreter lock.
+# If the thread wakes this much later than its alarm, it could not run for a while. Its process or
+# its machine was stopped or swapped out, or another thread held the interpreter lock.
 _LATE_S = 1.0
 # If the thread wakes this much later than its alarm, it waited for a core or for the interpreter
 # lock. Meanwhile it sent no sign of life and noticed none.
 _HELD_UP_S = 0.02
-# After a stop of this length peers have found the process silent, and will report it soon.
+# After a stop of this length, peers have noticed the silence of the process, and report it soon.
 _SILENT_S = 2.5
 _LATELY_S = 10.0
-# Peers count from the last sign of life before the stop, and a late alarm measures less than the
-# whole stop. So a stop that made a peer declare this worker lost may look this much shorter.
+# Peers measure a silence from the last sign of life before the stop. This process measures the stop
+# only from an alarm that was due during the stop. So if a peer declared this worker lost after
+# frozen_s, the measured length of the stop may be shorter than frozen_s by this much.
 _SHORTER_S = 2.0
-# The counters that distinguish a stop from a held lock are read after this many looks, or seconds.
+# The counters that distinguish a stop from a held lock are read after this many calls of `look`, or
+# after this many seconds.
 _MEASURE_LOOKS = 50
 _MEASURE_S = 5.0
 
 _logger = logging.getLogger(__name__)
 
 
-# Calls whose deadlines fall into the same hundredth of a second expire together, at its end. So
-# most calls only join a list, and no call expires early.
+# Calls whose deadlines fall into the same hundredth of a second are in one bucket, and expire
+# together at the end of that hundredth. So most calls are added to a bucket that exists already,
+# and no call expires early.
 BUCKET_S: Final = 0.01
 # How many empty buckets are kept before they are collected.
 _FEW_BUCKETS: Final = 256
@@ -51,7 +54,7 @@ class Expiring(Protocol):
 
 
 class Timeouts:
-    """The calls with a deadline, by deadline.
+    """The calls that have a deadline, in buckets of nearly equal deadlines.
 
     Thread  any
     Units   deadlines in seconds of time.monotonic()
@@ -83,7 +86,7 @@ class Timeouts:
             calls[call] = None
             must_wake = bucket * BUCKET_S < self._sleeping_until
             if must_wake:
-                # For a later deadline the thread is not woken again.
+                # Calls with later deadlines do not wake the thread again.
                 self._sleeping_until = bucket * BUCKET_S
             return must_wake
 
@@ -110,10 +113,11 @@ class Timeouts:
         return expired
 
     def sleep_until(self, alarm: float = math.inf) -> float:
-        """Return the next time to look, which a later `add` may make earlier; inf for never.
+        """Return when the thread must wake next; inf for never.
 
-        The thread wakes at `alarm` in any case, so `add` does not wake it for deadlines after that.
-        Otherwise each call with a deadline, as nearly all have, would wake the thread.
+        A later call of `add` may wake the thread earlier. The thread wakes at `alarm` in any case,
+        so `add` does not wake the thread for a deadline after `alarm`. Without this rule nearly
+        every call would wake the thread, because nearly every call has a deadline.
         """
         with self._lock:
             expires = self._times[0] * BUCKET_S if self._times else math.inf
@@ -121,7 +125,7 @@ class Timeouts:
             return self._sleeping_until
 
     def close(self) -> None:
-        """Cancel all expiries: each call gets the error of the shutdown."""
+        """Cancel all expiries, because each call fails with the error of the shutdown."""
         with self._lock:
             self._is_closed = True
             self._calls_at.clear()
@@ -133,11 +137,11 @@ class Timeouts:
             return sum(map(len, self._calls_at.values()))
 
     def _is_over(self, bucket: int, now: float) -> bool:
-        # Remove also buckets that became empty before their time.
+        # A bucket that became empty before its time is removed as well.
         return bucket * BUCKET_S <= now or not self._calls_at[bucket]
 
     def _collect(self) -> None:
-        """Drop all empty buckets: behind a late deadline they would not reach the head of the heap.
+        """Drop all empty buckets; most of them are far from the head of the heap.
 
         This is called when more than half of the buckets are empty, so the average cost of a bucket
         is constant.
@@ -151,25 +155,26 @@ class Timeouts:
 class AwakeClock:
     """A clock that stands still while its thread does not run.
 
-    A process that was stopped again and again has received nothing from healthy peers, and must not
-    count that as their silence. Late alarms reveal such absences, so an absence is found only if an
-    alarm was due in it.
+    While a process is stopped, it receives nothing from healthy peers, and must not count this time
+    as a silence of the peers. An absence of the thread is found if an alarm is late, so only an
+    absence in which an alarm was due is found.
 
     If the process ran during the absence (another thread held the interpreter lock), peers did not
-    notice: libzmq's own threads answered them. See running.py.
+    notice the absence, because libzmq's own threads answered them. See running.py.
 
     Thread  the thread whose absences are measured
     """
 
     def __init__(self) -> None:
         self._awake_at = time.monotonic()
-        # The counters of running.py at the last reading, the looks since then, and the time of the
-        # next reading. A reading at each look would cost an idle worker 10 % more processor time.
+        # The counters of running.py at the last reading, the number of calls of `look` since then,
+        # and the time of the next reading. A reading in each call of `look` would cost an idle
+        # worker 10 % more processor time.
         self._meter: Meter | None = None
         self._num_looks = 0
         self._measure_at = -math.inf
         self._absent_s = 0.0
-        # When the latest stop ended, and the longest of the recent stops.
+        # The time when the latest stop ended, and the length of the longest recent stop.
         self._silent_at, self._stopped_s = -math.inf, 0.0
         self._woke_at = -math.inf
 
@@ -180,15 +185,16 @@ class AwakeClock:
         if late_s > _HELD_UP_S:
             self._absent_s += late_s
         self._num_looks += 1
-        # Also measure after each wait for a core or for the interpreter lock. Otherwise wake-ups of
-        # that wait would make the next absence look like one in which the process ran.
+        # Also measure after each wait for a core or for the interpreter lock. Otherwise the counted
+        # wake-ups of that wait would be counted for the next absence, and it would seem that the
+        # process ran during that absence.
         is_held_up = late_s > _HELD_UP_S
         if is_held_up or self._num_looks == _MEASURE_LOOKS or now >= self._measure_at:
             self._measure(now, late_s)
         self._awake_at = now
 
     def look_again(self, due: float) -> None:
-        """Record an absence since the last look; do nothing if it was short."""
+        """Record an absence since the last call of `look`; do nothing if the absence was short."""
         if time.monotonic() - self._awake_at > _LATE_S:
             self.look(due)
 
@@ -196,7 +202,7 @@ class AwakeClock:
         """Find out whether the process was stopped since the last measurement."""
         meter = Meter.read()
         before, self._meter = self._meter or meter, meter
-        # The clock stops while the machine is suspended, but peers on other machines continued.
+        # time.monotonic() stops while the machine is suspended, but peers on other machines go on.
         stopped_s = meter.suspended_since(before)
         if late_s > _LATE_S and not meter.ran_since(before, late_s, self._num_looks):
             stopped_s += late_s
@@ -212,7 +218,7 @@ class AwakeClock:
         self._silent_at = now
 
     def _look_for_suspension(self) -> None:
-        """Find a suspension of the machine since the last measurement; on any thread."""
+        """Record a suspension of the machine since the last measurement; callable on any thread."""
         now, before = time.monotonic(), self._meter
         suspended_s = 0.0 if before is None else Meter.read().suspended_since(before)
         if before is not None and suspended_s > _LATE_S:
@@ -243,9 +249,10 @@ class AwakeClock:
 class Progress:
     """The progress thread and its events; `timeouts` has the calls that may expire.
 
-    Functions given to it must be short, must not block, and must not run users' code.
+    The functions that the thread is to call must be short, and must neither block nor run users'
+    code.
 
-    Thread  post from any; watch, unwatch and call_at from the thread itself
+    Thread  post: any; watch, unwatch and call_at: the progress thread
     """
 
     def __init__(self, name: str) -> None:
@@ -261,7 +268,8 @@ class Progress:
         # How many peers' pulses the thread checks.
         self.num_pulses = 0
         self._clock = AwakeClock()
-        # Like time.monotonic, but it stands still with this process; call it on the thread itself.
+        # Like time.monotonic, but `now` does not count the time in which this process was stopped.
+        # Call it on the progress thread.
         self.now = self._clock.now
         self.woke_at = self._clock.woke_at
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -276,21 +284,21 @@ class Progress:
         self._bell.ring()
 
     def wake(self) -> None:
-        """Let the thread look at the timeouts again."""
+        """Wake the thread, so that it checks the timeouts again."""
         self._bell.ring()
 
     def watch(self, fd: int, reader: Callable[[], None]) -> None:
-        """Call reader whenever fd becomes readable."""
+        """Call `reader` whenever `fd` becomes readable."""
         self._readers[fd] = reader
         self._poller.register(fd, select.POLLIN)
 
     def unwatch(self, fd: int) -> None:
-        """Stop watching fd, before it is closed; do nothing if it is not watched."""
+        """Stop watching `fd`, before it is closed; do nothing if `fd` is not watched."""
         if self._readers.pop(fd, None) is not None:
             self._poller.unregister(fd)
 
     def call_at(self, when: float, function: Callable[[], None]) -> None:
-        """Call function at `when`, a time of time.monotonic()."""
+        """Call `function` at `when`, a time of time.monotonic()."""
         heapq.heappush(self._alarms, (when, next(self._numbers), function))
 
     def stop(self) -> None:
@@ -304,13 +312,13 @@ class Progress:
     def stood_still_lately(self, frozen_s: float = math.inf) -> bool:
         """Return whether the process recently woke from a stop that its peers noticed.
 
-        Peers declare a worker lost after frozen_s of silence. Call this on the thread itself.
+        Peers declare a worker lost after `frozen_s` of silence. Call this on the progress thread.
         """
         self._clock.look_again(self._due())
         return self._clock.stood_still_lately(frozen_s)
 
     def is_current_thread(self) -> bool:
-        """Return whether the caller is the thread itself."""
+        """Return whether the caller runs on the progress thread."""
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:
@@ -321,7 +329,7 @@ class Progress:
                 self._run_posted()
                 return
             ready = self._poller.poll(self._sleep_ms())
-            # Look at the clock before handling the events, which may be about a silence.
+            # Update the clock before the events are handled: they may report the silence of a peer.
             self._clock.look(self._due())
             for fd, _ in ready:
                 if fd == bell_fd:
@@ -336,13 +344,14 @@ class Progress:
                 self._call(heapq.heappop(self._alarms)[2])
 
     def _expire(self, now: float) -> None:
-        # A separate function: a loop variable of run() would keep the last call alive until the
-        # next one expires.
+        # This is a separate function because a loop variable in _run would keep the last expired
+        # call alive until the next call expires.
         for call in self.timeouts.expire(now):
             self._call(call.expire)
 
     def _run_posted(self) -> None:
-        # Only the present functions: a function that posts itself again must not block the loop.
+        # Run only the functions that are posted now: a function that posts itself again must not
+        # block the loop.
         for _ in range(len(self._posted)):
             function, arguments = self._posted.popleft()
             self._call(function, *arguments)
@@ -358,8 +367,8 @@ class Progress:
         return None if until == math.inf else poll_timeout_ms(until)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        # The process may have been stopped at any line since the thread woke. Then the function
-        # reads what arrived during the stop.
+        # The process may have been stopped since the thread woke, and `function` may read what
+        # arrived during the stop. So update the clock first.
         self._clock.look_again(self._due())
         try:
             function(*arguments)

@@ -1,8 +1,9 @@
 """Reconciliation after a broken connection: a caller queries the state of its calls."""
 
-# callers.py has the other end, and session.py decides when a query is sent. Each query has a serial
-# number. Only the first answer to the last query counts. An earlier answer may describe an earlier
-# connection, and a second copy may be older than calls that were sent again.
+# callers.py answers the queries, and session.py decides when a query is sent. Each query has a
+# serial number. Only the first answer to the last query is used. The answer to an earlier query may
+# describe an earlier connection. A second copy of an answer may be older than calls that were sent
+# again.
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from ..message.metadata_fields import (
 from ..message.types import MessageType
 from .session import Session
 
-# How much of lane 0 a caller reads before it acknowledges: see Note [Answers that are kept].
+# A caller acknowledges answers on lane 0 after this many bytes, or after this many messages: see
+# Note [Answers that are kept].
 UNREAD_STEP_BYTES: Final = 512 << 10
 READ_STEP_MESSAGES: Final = 512
 # The most open calls that an acknowledgement lists.
@@ -37,8 +39,8 @@ MOST_OPEN: Final = 256
 class Acknowledged(NamedTuple):
     """An acknowledgement: how far a caller has read the answers on one lane.
 
-    `bytes` were read since the last acknowledgement. Calls with an id below `floor` are over and
-    are not sent again, except those in `open`.
+    `bytes` is the number of bytes that were read since the last acknowledgement. Calls with ids
+    below `floor` are over and are not sent again, except the calls in `open`.
     """
 
     bytes: int
@@ -55,7 +57,7 @@ class Reconciliation(NamedTuple):
 
 
 class Waiting(Protocol):
-    """A call that waits for its answer on lane 0. Each of the first three methods ends it."""
+    """A call that waits for its answer on lane 0. The first three methods each end the call."""
 
     def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
         """Complete the call with the answer."""
@@ -120,7 +122,7 @@ def apply_result(notice: Message, session: Session, pipe: Pipe[Waiting], name: s
     """Send again the calls that never arrived, and end the calls whose answers are gone."""
     serial, never_came, gone = read_result(notice)
     if not session.accepts_result(serial):
-        return  # about an earlier connection, or a copy
+        return  # the result describes an earlier connection, or is a copy
     for call_id in never_came:
         call = pipe.pending(call_id)
         if call is not None and (frames := call.frames_again()):

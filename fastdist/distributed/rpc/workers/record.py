@@ -40,7 +40,7 @@ class WorkerInfo:
 
     Args:
         name: The name of the worker.
-        id: Its number in the group.
+        id: The rank of the worker in its group.
 
     Example:
         >>> rpc.WorkerInfo("worker1", 1)
@@ -96,7 +96,7 @@ def did_you_mean(name: object, known: Collection[str]) -> str:
 
 
 def hint_for(name: object, known: Collection[str], world_size: int) -> str:
-    """Return a hint for an unknown name: a name that it resembles, or how to start more workers."""
+    """Return a hint for an unknown name: a similar known name, or how to start more workers."""
     alone = "; world_size is 1: `fastdist run -n 2 PROGRAM` starts two workers"
     return did_you_mean(name, known) or (alone if world_size == 1 else "")
 
@@ -106,8 +106,8 @@ class Record:
     """The description that a member publishes for all others.
 
     `incarnation` is new in each life of a rank, so that messages of an earlier life are recognised.
-    `restarts`: in a static group, whether this member accepts another life of a rank.
-    `restart_count`: the number of earlier lives of its rank.
+    `restarts` is whether this member of a static group accepts another life of a lost member's
+    rank. `restart_count` is the number of earlier lives of this member's rank.
     """
 
     name: str
@@ -150,8 +150,8 @@ class Record:
     def decode(cls, encoded: bytes) -> Record:
         """Return the record that a member stored.
 
-        Raises  RpcError for invalid bytes; it names both versions if a member with another fastdist
-                version wrote them
+        Raises  RpcError for invalid bytes; the error names both versions if the bytes were written
+                by a member with another version of fastdist
         """
         told: Any = None
         try:
@@ -171,20 +171,20 @@ class Record:
             ) from error
 
     def shares_host_with(self, other: Record) -> bool:
-        """Return whether both run on one machine and share its network.
+        """Return whether both workers run on one machine and share its network.
 
-        Note    containers with separate networks count as two hosts: calls between them must stop
-                when that network fails, like all their other traffic
+        Note    containers with separate networks count as two hosts: if the network between them
+                fails, calls must fail like all other traffic between them
         """
         return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
 
     def is_of_process_of(self, other: Record) -> bool:
-        """Return whether both records are lives of one process (it left, and joined again)."""
+        """Return whether both lives were in one process, which left and joined again."""
         same = (self.pid, self.process_start) == (other.pid, other.process_start)
         return same and self.shares_processes_with(other)
 
     def shares_processes_with(self, other: Record) -> bool:
-        """Return whether both are in the same process id namespace."""
+        """Return whether both workers are in the same process id namespace."""
         return self.boot_id == other.boot_id and self.pid_namespace == other.pid_namespace != ""
 
     def device_map_to(self, name: str) -> dict[Device, Device]:
@@ -196,7 +196,7 @@ class Record:
 
 
 def _fields_of(one: Record | Limits) -> dict[str, Any]:
-    # dataclasses.asdict copies each value, which takes ten times as long.
+    # dataclasses.asdict takes ten times as long, because it copies each value.
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
@@ -232,23 +232,23 @@ _KINDS: Final[dict[str, Callable[[object], bool]]] = {
     "dict[str, dict[str, str]]": _is_map_of(_is_map_of(_is_text)),
     "Limits": lambda value: isinstance(value, Limits),
 }
-# The types whose values are all valid, so that they need no call.
+# The types whose values are always valid, so that no check is called for them.
 _ALWAYS_VALID: Final[dict[str, type]] = {"str": str, "bool": bool, "Limits": Limits}
-# A worker that joins checks about 30 records of 19 fields each.
+# Prepared once, because a worker that joins checks about 30 records of 19 fields each.
 _CHECKS: Final = [
     (one.name, one.type, _ALWAYS_VALID.get(str(one.type)), _KINDS[str(one.type)])
     for one in fields(Record)
 ]
 
 
-# libzmq aborts the process if it has no descriptor left to accept at its Unix socket.
-# sockets/connections.py keeps strangers from using up the descriptors; the limits below prevent
-# members from using them up. One peer needs at most: a bell, a process handle, the ring of lane 0,
-# its ZeroMQ socket, a connection, a monitor with two descriptors, and a ring and a connection from
-# the peer.
+# libzmq aborts the process if no descriptor is left for accepting a connection at its Unix socket.
+# sockets/connections.py keeps strangers from using up the descriptors. The limits below keep
+# members from using them up. The descriptors for one peer are at most: a bell, a process handle,
+# the ring and the ZeroMQ socket of lane 0, a connection to the peer, a monitor with two
+# descriptors, and a ring and a connection from the peer.
 _PER_PEER: Final = 9
-# Each further lane needs a socket and its connection here, and a connection of a lane from the
-# peer.
+# Each further lane to the peer needs a socket and a connection, and the lane that the peer may open
+# in return needs another connection here.
 _PER_LANE: Final = 3
 _AT_LEAST_FREE: Final = 16
 
@@ -267,8 +267,8 @@ def own_lanes_between(me: Record, other: Record) -> int:
 def require_descriptors(world_size: int) -> None:
     """Check that this process may open the descriptors that a group of this size needs at least.
 
-    These are the descriptors for its neighbours in the tree of the barrier. The descriptors for
-    other peers are checked when they connect.
+    These are the descriptors for the process's neighbours in the barrier's tree. The descriptors
+    for other peers are checked when those peers connect.
 
     Raises  RpcError with the required number
     """
@@ -279,13 +279,13 @@ def require_descriptors(world_size: int) -> None:
 def require_room_for_peer() -> int:
     """Return how many more peers this process may connect to.
 
-    Raises  RpcError if it may connect to none
+    Raises  RpcError if this process may connect to no further peer
     """
     return 1 + _require_room(1, "to meet one more worker") // _PER_PEER
 
 
 def _require_room(num_peers: int, what: str) -> int:
-    """Check that the descriptors for `num_peers` peers are left; return how many others remain."""
+    """Check that descriptors for `num_peers` peers are left; return how many more are left."""
     limit, there = descriptor_limit(), _num_open()
     needed = there + _AT_LEAST_FREE + _PER_PEER * num_peers
     if needed > limit:
@@ -305,7 +305,7 @@ def _num_open() -> int:
 
 
 def new_incarnation() -> int:
-    """Return 64 bits, unique among all lives of workers: random bits and the time."""
+    """Return a 64-bit number, unique among all lives of workers: the time and random bits."""
     return (int(time.time()) & 0xFFFFFFFF) << 32 | int.from_bytes(os.urandom(4), "little")
 
 

@@ -1,28 +1,29 @@
 """The state of one life of a worker, as another worker sees it. No threads or sockets."""
 
-# Events come from the agent (or from a simulator), with the time; step returns actions. All state
-# about a peer's liveness is in this file, so that it can be tested with any order of events.
+# The agent (or a simulator) passes events and their times to `step`, which returns actions. All
+# state about a peer's liveness is in this file, so that it can be tested with any order of events.
 #
-# A broken connection alone is not death: libzmq reconnects. A peer is dead after a grace period if
-# its host reports that nobody listens at its address. A peer that does not answer (frozen, or cut
-# off) is dead `frozen_s` after its last sign of life. That sign came `notice_s` before its
-# connection was closed (sockets/pulse.py). If this process was itself stopped and received nothing
-# meanwhile, the time counts from its wake-up. The error reports what the attempts to connect found:
-# the cause may be only a pulled cable. A peer whose process has ended is dead without a wait. Death
-# is final: the life is fenced, and its messages after a wake-up are refused. A life that another
-# life has followed is treated in the same way.
+# A broken connection alone is not death, because libzmq reconnects. A peer is dead after a grace
+# period if its host reports that nobody listens at the peer's address. A peer that does not answer
+# (because it is frozen or cut off) is dead `frozen_s` after its last sign of life. This sign is
+# assumed to be `notice_s` older than the end of the connection (sockets/pulse.py). If this process
+# was itself stopped and received nothing meanwhile, frozen_s counts from the end of the stop. The
+# error reports the result of the attempts to connect, because the cause may be only a pulled cable.
+# A peer whose process has ended is dead immediately. Death is final: the life is fenced, and if it
+# wakes up, its messages are refused. A life that was followed by another life is treated in the
+# same way.
 #
-# A peer that sends a goodbye has answered all calls, but some answers came by lanes of blocking
-# callers, which are separate connections. When nothing waits for the peer any more, or after
-# settle_s, it gets a notice that all was read (FAREWELL), and closes its connections. It is dead
-# when the watched connection has ended and either nothing waits for it or another settle_s has
-# passed: a message on another connection may be read a moment later. rpc/leaving.py describes the
-# peer's side. A process that ends without rpc.shutdown() also sends a goodbye, with the reason of
-# its end: it counts as lost, with that reason.
+# A peer that sends a goodbye has answered all calls. Some answers arrive on the lanes of blocking
+# callers, which are separate connections. When nothing here waits for the peer any more, or after
+# settle_s, this worker notifies the peer that all messages were read (FAREWELL). The peer then
+# closes its connections. When the watched connection has ended, the peer is dead as soon as nothing
+# here waits for it, and at the latest after another settle_s: a message on another connection may
+# be read a moment later. rpc/leaving.py describes the peer's side. A process that ends without
+# rpc.shutdown() also sends a goodbye, with a reason. Such a process counts as lost for that reason.
 #
-# libzmq's own threads answer knocks, so a peer whose Python is stuck looks alive. So the agent also
-# sends a query while it waits for answers. A peer that does not answer it for `unresponsive_s` is
-# only reported.
+# libzmq's own threads answer knocks, so a peer whose Python is stuck looks alive. While calls wait
+# for the peer, the agent therefore sends queries that the peer's Python must answer. If the peer
+# does not answer them for `unresponsive_s`, it is only reported, and does not count as dead.
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class State(Enum):
     JOINING = auto()
     ALIVE = auto()
     SUSPECT = auto()
-    LEAVING = auto()  # it said goodbye; its answers are still read
-    SETTLING = auto()  # its connection has ended; messages on its other connections are still read
+    LEAVING = auto()  # the peer said goodbye; its answers are still read
+    SETTLING = auto()  # the watched connection has ended; other connections are still read
     DEAD = auto()
 
 
@@ -53,14 +54,14 @@ class Event(Enum):
     CONNECTED = auto()  # a handshake succeeded
     DISCONNECTED = auto()  # the connection broke, or knocks stayed unanswered
     RETRIED = auto()  # libzmq tries to connect again, and does not report why
-    REFUSED = auto()  # its host reports that nobody listens at its address
+    REFUSED = auto()  # the peer's host reports that nobody listens at the peer's address
     UNREACHED = auto()  # an attempt to connect failed: no answer, or no route
-    REACHED = auto()  # its host accepted a connection; whether the peer answers is not known
+    REACHED = auto()  # the peer's host accepted a connection; the peer itself may be frozen
     REJECTED = auto()  # one of the two ends does not accept the other's key
     PROCESS_ENDED = auto()  # according to the host's process table
-    LEFT = auto()  # it said goodbye
-    REPLACED = auto()  # another life of its rank has joined
-    FENCED = auto()  # this worker itself is out of the group: no messages pass any more
+    LEFT = auto()  # the peer said goodbye
+    REPLACED = auto()  # another life of the peer's rank has joined
+    FENCED = auto()  # this worker is out of the group, and exchanges no messages any more
     ASKED = auto()  # the agent sent a query
     ANSWERED = auto()  # the peer answered a query
     TICK = auto()  # only time has passed
@@ -71,10 +72,10 @@ _ATTEMPTS = frozenset({Event.RETRIED, Event.REFUSED, Event.UNREACHED, Event.REAC
 
 
 class Do(Enum):
-    """Actions without an argument, for the worker to do."""
+    """Actions without arguments, which the Worker object takes."""
 
     TELL_SILENCE = auto()  # notify the silence hooks that the peer is silent
-    RECOVER = auto()  # the peer is back; messages under way when the connection broke may be lost
+    RECOVER = auto()  # the peer is connected again; messages in flight at the break may be lost
     SAY_FAREWELL = auto()  # notify the leaving peer that all its messages were read
 
 
@@ -98,8 +99,8 @@ Action: TypeAlias = Do | Unresponsive | Die
 class LivenessTimeouts:
     """Limits on the silence of a peer, in seconds.
 
-    `notice_s` is the age of the last sign of life when a connection is closed for silence, by us
-    or by the kernel. Users can choose `frozen_s` and `grace_s`.
+    `notice_s` is the assumed age of the last sign of life at the time when this worker or the
+    kernel closes a silent connection. Users can choose `frozen_s` and `grace_s`.
     """
 
     suspect_s: float = 3.0
@@ -108,7 +109,7 @@ class LivenessTimeouts:
     notice_s: float = 2.5
     join_s: float = 10.0
     leave_s: float = 1.0
-    # Messages that came on other lanes just before the watched lane ended are read in this time.
+    # The time for reading messages that arrived on other lanes just before the watched lane ended.
     settle_s: float = 0.25
     look_whether_read_s: float = 0.005
     unresponsive_s: float = 60.0
@@ -117,7 +118,7 @@ class LivenessTimeouts:
 
 
 class Times(NamedTuple):
-    """The times of the options. frozen_s is a default unless `is_chosen`; grace_s may be None."""
+    """The timeouts in the options; `frozen_s` is the default unless `is_chosen`."""
 
     frozen_s: float = FROZEN_S
     grace_s: float | None = None
@@ -127,14 +128,14 @@ class Times(NamedTuple):
         """Return the limits for one peer.
 
         Defaults are multiplied by `crowding`: see sockets/liveness_timeouts.py. Between two hosts
-        (not `is_near`) a refusal by the network looks like a closed port, so a refusal may last as
-        long as a silence.
+        (not `is_near`) a refusal by the network looks like a closed port. So by default refusals
+        may last as long as silence before the peer counts as dead.
         """
         frozen_s = self.frozen_s if self.is_chosen else self.frozen_s * crowding
         grace_s = self.grace_s
         if grace_s is None:
             grace_s = GRACE_S * crowding if is_near else frozen_s
-        # After a connection was closed, enough time must remain for it to come back.
+        # When a connection was closed for silence, enough of frozen_s must remain for a new one.
         beats = max(
             MOST_MISSED_BEATS, min(round(MOST_MISSED_BEATS * crowding), int(frozen_s / 4.0))
         )
@@ -151,14 +152,14 @@ class Session:
     """The state of one life of a worker.
 
     Thread  one at a time; only step changes the state
-    Units   now is in seconds of any monotonic clock
+    Units   `now` is in seconds of any monotonic clock
     """
 
     def __init__(self, now: float, timeouts: LivenessTimeouts | None = None) -> None:
         self.state = State.JOINING
         # Empty while the peer lives, and if it left in order.
         self.why_lost = ""
-        # Whether the death is certain: reported by its host or by the peer itself.
+        # Whether the death is certain, because the peer or its host reported it.
         self.is_surely_over = False
         self._timeouts = timeouts or LivenessTimeouts()
         self._silent_since: float | None = now
@@ -166,13 +167,13 @@ class Session:
         self._leaving_since = self._settling_since = math.inf
         self._looked_whether_read = -math.inf
         self._said_farewell = False
-        # The reason in its goodbye; empty if it left in order.
+        # The reason in the peer's goodbye; empty if the peer left in order.
         self._why_ended = ""
-        # Whether a connection broke, or an attempt to connect failed, since the last success.
+        # Whether a connection broke, or an attempt to connect failed, since the last handshake.
         self._is_broken = False
         # The result of the last attempt to connect since then.
         self._found = ""
-        # When the oldest unanswered query was sent, on a connection that holds.
+        # When the oldest unanswered query was sent; None if the connection has broken since then.
         self._asked_since: float | None = None
         self.is_unresponsive = False
         # The serial number of the last query about calls, and the highest call id in it.
@@ -188,7 +189,7 @@ class Session:
         is_waited_for: bool = False,
         woke_at: Callable[[], float] = lambda: -math.inf,
     ) -> list[Action]:
-        """Process one event; return the actions to take. A TICK is due at `next_look`.
+        """Process one event; return the actions to take. Send a TICK at the time of next_look().
 
         REJECTED and UNREACHED come with a reason; LEFT has one if the peer ended without a
         shutdown. `is_waited_for` says whether anything here waits for the peer; only a leaving
@@ -233,16 +234,16 @@ class Session:
     def accepts_result(self, serial: int) -> bool:
         """Return whether this is the first answer to the last query about the state of calls.
 
-        A second copy of the answer, read later, would not include calls that were sent again since.
+        A second copy of the answer would report calls as lost that were sent again after the first.
         """
         is_due = serial == self.serial
         self.serial += is_due
         return is_due
 
     def must_greet_again(self, call_id: int) -> bool:
-        """Return whether to greet again a peer that did not know the connection of a call.
+        """Return whether to send a new greeting, as the peer did not know the connection of a call.
 
-        False for a call that was in a query since then, as a greeting preceded that query.
+        The result is False if the call was in a query: a greeting was sent before that query.
         """
         return call_id > self._asked_up_to
 
@@ -253,7 +254,7 @@ class Session:
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Whether there is no connection and its address did not accept the last attempt."""
+        """Whether there is no connection, and the last attempt to connect was not accepted."""
         return self._silent_since is not None and self._found != _TOOK_A_CONNECTION
 
     def next_look(self) -> float | None:
@@ -308,7 +309,7 @@ class Session:
         if is_settled and not self._said_farewell:
             self._said_farewell = True
             actions.append(Do.SAY_FAREWELL)
-        # After the end of its process there may still be messages of it to read.
+        # When the peer's process has ended, its last messages may still have to be read.
         is_over = now >= self._leaving_since + timeouts.leave_s
         if event is Event.DISCONNECTED or self._is_broken or is_over:
             self.state, self._settling_since = State.SETTLING, now
@@ -333,7 +334,7 @@ class Session:
         self._refused_since = self._asked_since = None
         self._is_broken, self.is_unresponsive = True, False
         if self._silent_since is None:
-            # A silence while this process itself was stopped does not count.
+            # A silence does not count while this process itself was stopped.
             self._silent_since = max(now - self._timeouts.notice_s, woke_at())
 
     def _look(self, now: float) -> list[Action]:
@@ -371,7 +372,7 @@ class Session:
         limit_s = timeouts.join_s if self.state is State.JOINING else timeouts.frozen_s
         if self._refused_since is None or timeouts.grace_s <= limit_s:
             return limit_s
-        # The user chose a longer time for a refusing address than for silence.
+        # The user allowed a longer time for refused connections (grace_s) than for silence.
         return max(limit_s, self._refused_since - silent_since + timeouts.grace_s)
 
     def _die(self, reason: str, *, left: bool = False, surely: bool = False) -> list[Action]:

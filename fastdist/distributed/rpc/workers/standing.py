@@ -11,25 +11,25 @@ from .worker import Worker
 
 
 def is_life(found: Worker | None, incarnation: object) -> bool:
-    """Return whether `found` is a worker, and is the life of this incarnation."""
+    """Return whether `found` is a worker, and has this incarnation number."""
     return found is not None and found.record.incarnation == incarnation
 
 
 def is_out(given_up_by: Collection[int], num_there: int, *, stood_still: bool) -> bool:
-    """Return whether a worker is out of the group, as members report that they gave it up.
+    """Return whether this worker is out of the group, after reports of members that gave it up.
 
-    Note    one report is enough if this process itself stood still: it woke up in a group that
-            went on without it. Otherwise one report proves little, as its sender may have been cut
-            off from all others and have given up each of them. Then more members must report it
-            than there are connected members that do not
+    Note    one report is enough if this process was stopped, because the group went on without this
+            worker. Otherwise one report proves little: its sender may have been cut off from all
+            others, and may have given up each of them. In this case the members that have reported
+            it must outnumber the connected members that have not (`num_there`)
     """
     return stood_still or len(given_up_by) > num_there
 
 
 def refusal_of(me: Record, worker: Worker) -> GivenUpError | None:
-    """Return the refusal that this worker, `me`, sends to a live worker that it lost.
+    """Return the refusal that this worker, `me`, sends to a worker that it has declared lost.
 
-    None for a worker that has left.
+    The result is None for a worker that left in order.
     """
     if not worker.why_lost:
         return None

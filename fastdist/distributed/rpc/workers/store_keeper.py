@@ -1,12 +1,13 @@
 """Lets the store of a group survive the worker that hosts it."""
 
-# Without a launcher to host the store, rank 0 hosts it, and the store ends with rank 0. A worker
-# that comes back would then find no group, though its members live. So the members of a group with
-# `restarts` check the store when a member is lost. If the store is gone, the first member that can
-# bind its port hosts a new one. Only a member on a machine with that address can do this; all
-# members know the secret. All members then write the group to the new store (joining.py). They do
-# the same if rank 0 is back and hosts an empty store. If no member can bind the port, they try
-# until one can, or rank 0 is back.
+# If no launcher hosts the store, rank 0 hosts it, and the store ends with rank 0. A worker that is
+# started again would then find no group, although members of the group live. So the members of a
+# group with `restarts` check the store when a member is lost. If the store is gone, the first
+# member that can bind the store's port hosts a new store. Only a member on the machine with the
+# store's address can do this. Every member knows the secret that the host needs. All members then
+# write the group to the new store (joining.py). They do the same if rank 0 is back and hosts an
+# empty store. If no member can bind the port, all members try again until one can, or until rank 0
+# is back.
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _logger = logging.getLogger(__name__)
 
 
 class StoreKeeper:
-    """Keeps the store of its group alive, for one worker.
+    """Keeps the store of a group alive, on behalf of one worker of the group.
 
     `is_needed()` returns whether this worker still needs the store.
 
@@ -49,7 +50,7 @@ class StoreKeeper:
         self._lock = threading.Lock()
         self._is_looking = False
         self._lost: list[Record] = []
-        # Whether the missing store was reported.
+        # Whether a warning about the missing store was logged.
         self._has_reported = False
 
     def handle_lost(self, worker: Worker) -> None:
@@ -69,7 +70,7 @@ class StoreKeeper:
         try:
             is_kept = not self._is_needed() or self._keep(lost)
         finally:
-            # Look again also after an error, which the pool logs.
+            # Schedule the next look also after an error; the pool logs the error.
             if not is_kept:
                 self._workers.call_after(_AGAIN_S, self._look)
         if not is_kept:
@@ -82,7 +83,7 @@ class StoreKeeper:
             self._workers.call_after(0.0, self._look)
 
     def _keep(self, lost: list[Record]) -> bool:
-        """Return whether there is a store that has the group."""
+        """Restore the store and its entries of the group; return False if this must be repeated."""
         try:
             is_host = self._served.host_instead()
         except FastdistError as error:

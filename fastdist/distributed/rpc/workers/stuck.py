@@ -1,9 +1,9 @@
 """Workers whose threads all wait for calls: the report in their notices, and the error text."""
 
-# A worker reports in its PONG that all its threads wait. Or it passes on such a report of a worker
-# to which it has calls under way. So the first caller of a chain of calls can name the worker where
-# the chain got stuck. A report that is passed on keeps its time; otherwise two workers that call
-# each other would keep it alive.
+# If all threads of a worker wait, the worker reports this in its PONG. Otherwise its PONG has the
+# latest such report of the workers to which it has calls under way. So the first caller of a chain
+# of calls can name the worker where the chain got stuck. A report that is passed on keeps its
+# original time; otherwise two workers that call each other would pass it on forever.
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def read_stuck(metadata: Mapping[str, Value], sender: int) -> Stuck:
 
 
 def all_wait(stuck: Stuck) -> str:
-    """Return the beginning of a sentence for errors: no thread of a worker is free."""
+    """Return the beginning of an error text, which says that no thread of a worker is free."""
     lent = thread_pool.MAX_LOANS
     more = f"as do {lent} calls for which other threads stood in, and " if lent else ""
     return (

@@ -1,4 +1,4 @@
-"""The tree by which the workers of a static group meet; built from ranks, with root 0."""
+"""The tree of a static group's workers, for the barrier; computed from ranks, with root 0."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def ancestors_of(rank: int, fan_out: int = FAN_OUT) -> Iterator[int]:
 
 
 def neighbours_of(rank: int, world_size: int, fan_out: int = FAN_OUT) -> list[int]:
-    """Return the ranks that a worker may need at the barrier, also if some have ended.
+    """Return the ranks that a worker may need at the barrier, even if some workers have ended.
 
-    Those are its ancestors, its children and, for children of the root, the ranks that may have to
-    replace the root.
+    These are the ancestors and the children of `rank`. A child of the root also needs the root's
+    other children, because one of them may have to replace the root.
     """
     near = {*ancestors_of(rank, fan_out), *children_of(rank, world_size, fan_out)}
     if rank and parent_of(rank, fan_out) == 0:

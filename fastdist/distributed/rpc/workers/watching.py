@@ -20,14 +20,15 @@ from .session import Event
 _logger = logging.getLogger(__name__)
 
 # A knock costs both ends together 100 to 200 us. A worker with many peers sends at most this many
-# idle knocks a second, so that 64 workers of one machine leave the cores to users.
+# idle knocks per second, so that 64 workers on one machine leave the cores to users' code.
 _IDLE_KNOCKS_A_SECOND = 8.0
 
 # The session's event for each event of the connection.
 EVENT_OF: Final = {
     monitor.HANDSHAKE_SUCCEEDED: Event.CONNECTED,
     monitor.DISCONNECTED: Event.DISCONNECTED,
-    # Also the result for a frozen peer: its host accepts the connection, and nobody answers.
+    # The handshake also fails if the peer is frozen: its host accepts the connection, but the peer
+    # does not answer.
     monitor.HANDSHAKE_FAILED: Event.DISCONNECTED,
     monitor.CONNECT_RETRIED: Event.RETRIED,
     monitor.CONNECTED: Event.REACHED,
@@ -53,7 +54,7 @@ class LaneDescriptors:
         self.watch()
 
     def are_others(self) -> bool:
-        """Return whether the lane has other descriptors now."""
+        """Return whether the lane's descriptors have changed since `watch` was called."""
         return self._lane.fileno() != self._fds[0]
 
     def watch(self) -> None:
@@ -75,8 +76,8 @@ class PulseTaker:
     `ask` sends a query to the peer's Python. `is_waited_for` returns whether a call here waits for
     the peer; if so, each beat knocks.
 
-    The broken connection then has the same effects as a cut cable: see session.py. When the peer
-    wakes, the calls are queried.
+    The closed connection has the same effects as a cut cable: see session.py. When the peer wakes,
+    this worker queries the state of its calls to the peer.
 
     Thread  the progress thread
     """
@@ -96,11 +97,13 @@ class PulseTaker:
         self._is_waited_for = is_waited_for
         self._is_over = False
         progress.num_pulses += 1
-        # Offset by the number of peers, so that peers connected together do not knock together.
+        # Offset by the number of peers, so that the knocks to peers that were connected at the same
+        # time are spread out.
         self._knock_at = time.monotonic() + progress.num_pulses / _IDLE_KNOCKS_A_SECOND
-        # Set by readers of the peer's messages, as a call would cost more; read at each beat.
+        # Whether a message of the peer was read since the last beat. The reader of messages sets
+        # this attribute directly, because a call would cost more.
         self.was_heard = False
-        # Unwatch before the close: the kernel may use the descriptor's number again.
+        # Stop watching the descriptor before it is closed: the kernel may use its number again.
         pulse.before_close = lambda knock: progress.unwatch(knock.fileno())
         progress.call_at(next_beat(), self._beat)
 
@@ -129,16 +132,17 @@ class PulseTaker:
             self._hang_up()
             return
         if found is Beat.LATE:
-            # libzmq at the peer may only be unable to accept one more connection.
+            # The peer may be well although its libzmq cannot accept another connection.
             self._ask()
         knock = self._pulse.knock
         if knock is not None and knock is not before and knock.fileno() >= 0:
             self._progress.watch(knock.fileno(), self._pulse.look)
 
 
-# libzmq reconnects before this time; if that succeeds, there is nothing to find out.
+# libzmq tries to connect again before this time. If it succeeds, no attempt of a Prober is needed.
 _LOOK_AFTER_S = 0.25
-# An attempt counts as unanswered after this time: the host of a listener answers without Python.
+# An attempt counts as unanswered after this time. The kernel of a listener's host answers attempts,
+# so a busy Python there does not delay the answer.
 _ANSWERS_WITHIN_S = 1.0
 
 
@@ -176,7 +180,7 @@ class Prober:
             self._attempt = None
 
     def _look(self) -> None:
-        # Cleared until an attempt is under way, so that another look can follow an error.
+        # False until an attempt is under way, so that look_soon works again after an error.
         self._will_look = False
         if not self._needs_to_know():
             return
@@ -188,7 +192,8 @@ class Prober:
             )
             return
         self._will_look = True
-        # If it has failed already, the descriptor reports it immediately: errors stay on it.
+        # If the attempt has failed already, poll reports this immediately, because the error stays
+        # on the descriptor.
         self._progress.watch(attempt.fileno(), self._conclude)
         self._progress.call_at(
             time.monotonic() + _ANSWERS_WITHIN_S, lambda: self._conclude(attempt)

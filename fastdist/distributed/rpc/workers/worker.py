@@ -1,10 +1,10 @@
 """One life of another worker: its record, its connection, and this worker's data about it."""
 
 # Note [A worker is a life]
-# A rank may have several lives, one after another. This worker's data about another worker belongs
-# to one life of it: the lanes and their calls, the lent memory, the references that it holds, the
-# contexts that it reached. So a Worker has this data, or is its key. The end of a life is one
-# event, delivered to all holders of such data in one order. The next life is another Worker.
+# A rank may have several lives, one after another. The data that this process has about another
+# worker belongs to one life: lanes and their calls, lent memory, references that the life holds,
+# and contexts that it has reached. So a Worker object has such data, or is its key. All holders of
+# the data are notified of the end of a life in the same order. The next life is another Worker.
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from .watching import EVENT_OF, LaneDescriptors, Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
 
-# How often to check a silent peer: often enough to notice that this process itself was stopped.
+# The interval of checks of a silent peer: short enough to notice that this process was stopped.
 _LOOK_S = 0.5
 _LEAST_S = 0.001
 _NOTED_WITHIN_S = 1.0  # the longest wait for the progress thread
@@ -80,7 +80,7 @@ class Owner(Protocol):
         """Handle that a worker does not answer."""
 
     def were_given_up(self, by: Worker, error: GivenUpError) -> None:
-        """Handle a report of worker `by` that it has given up this worker."""
+        """Handle a report of the worker `by`, which has given up this worker."""
 
 
 class Worker:
@@ -97,31 +97,31 @@ class Worker:
         self.id = record.rank
         self.name = record.name
         self.is_self = record.incarnation == owner.me.incarnation
-        # is_met: it has a pipe, so messages can be sent to it. is_dead: it was lost, or has left.
+        # is_met: the peer has a pipe, so messages can be sent. is_dead: the peer was lost or left.
         self.is_met = self.is_dead = False
         self.pipe: Pipe[Waiting]
         self.credit: Credit
-        # The limits for messages from it; its record has the limits for messages to it.
+        # The limits for messages from the peer; its record has the limits for messages to the peer.
         self.takes = owner.me.limits
-        # Device here -> its device for results: the reverse of its device map to this worker.
+        # Device here -> the peer's device for results: its map to this worker, inverted.
         forward = record.device_map_to(owner.me.name)
         self.map_back = {theirs: mine for mine, theirs in forward.items()}
-        # The latest of its calls here that it gave up; some may still run. Maintained by Forks.
+        # The peer's latest calls here that it gave up; some may still run. Maintained by Forks.
         self.given_up: dict[int, None] = {}
-        # Whether a warning about its invalid answers was logged.
+        # Whether a warning about invalid answers of the peer was logged.
         self._answers_rubbish = False
-        # The lender of memory to it, if the two can share memory.
+        # The lender of memory to the peer, if both workers can share memory.
         self.lender: Lender | None = None
-        # The worker without a free thread in its latest PONG: itself, or one it waits for.
+        # The worker without a free thread in the latest PONG: the peer, or one it waits for.
         self.stuck: Stuck = NOT_STUCK
-        # Whether it has acknowledged our goodbye, as it has read all our messages.
+        # Whether the peer has acknowledged our goodbye, after reading all our messages.
         self.acknowledged_goodbye = False
-        # Done when all holders of data about it have handled its end and released the data.
+        # Done when all holders of data about the peer have handled its end and released the data.
         self.end_handled: Future[None] = InternalFuture()
         self._owner, self._timeouts = owner, timeouts
         self._me, self._progress = owner.me, owner.progress
         self._session = Session(self._progress.now(), timeouts)
-        # For a Unix socket only: checks whether its file, or its listener, is gone.
+        # For TCP only: finds out why connections to the peer's address fail.
         self._prober: Prober | None = None
         self._pidfd: int | None = None
         self._descriptors: LaneDescriptors | None = None
@@ -129,7 +129,7 @@ class Worker:
         self._pulse: PulseTaker | None = None
         self._greetings = itertools.count(1)
         self._looks_at = math.inf
-        # Amounts read from lane 0 since the last acknowledgement: see Note [Answers that are kept].
+        # Read from lane 0 since the last acknowledgement: see Note [Answers that are kept].
         self._read_bytes = self._read_messages = 0
 
     @property
@@ -139,12 +139,12 @@ class Worker:
 
     @property
     def is_surely_over(self) -> bool:
-        """Whether it was certainly lost: its process has ended, or its port is closed."""
+        """Whether the peer was certainly lost: its process has ended, or its port is closed."""
         return self._session.is_surely_over
 
     @property
     def hangs(self) -> bool:
-        """Whether it lives, but its Python code has not answered for a minute."""
+        """Whether the peer lives, but its Python code has not answered for a minute."""
         return self._session.is_unresponsive
 
     def describe(self) -> str:
@@ -158,7 +158,7 @@ class Worker:
 
     @functools.cached_property
     def transport(self) -> str:
-        """The transport to it."""
+        """The name of the transport to the peer."""
         me = self._me
         return self._owner.context.choose(
             self.record.addresses,
@@ -167,7 +167,7 @@ class Worker:
         )
 
     def meet(self) -> None:
-        """Create its pipe, so that messages can be sent; call `open` next. One thread at a time."""
+        """Create the pipe to the peer; call `open` next. One thread at a time."""
         record, limits = self.record, self._me.limits
         self._session = Session(self._progress.now(), self._timeouts)
         self.credit = Credit(limits.outstanding_bytes, limits.outstanding_calls)
@@ -183,13 +183,13 @@ class Worker:
     def open(self) -> None:
         """Connect lane 0 and start to watch the peer.
 
-        Raises  the error of a lane that cannot be made; is_met is False then
+        Raises  the error of a lane that cannot be made; is_met is False after that
         """
         try:
             self._shared = self.pipe.shared()
         except Exception as error:
-            # Without lane 0 nobody would read its answers. The next caller tries to connect again;
-            # callers that use the pipe already get the error.
+            # Without lane 0 nothing would read the peer's answers. The next caller tries to connect
+            # again; callers that use the pipe already get the error.
             self.is_met = False
             self.pipe.break_off(error)
             self.pipe.close()
@@ -201,7 +201,7 @@ class Worker:
         self._progress.post(self._notify, MessageType.BYE)
 
     def said_goodbye(self, why: str = "") -> None:
-        """Handle a goodbye: the peer leaves, and closes its connections after we have read all.
+        """Handle a goodbye: the peer leaves, and closes its connections after a FAREWELL.
 
         `why` is the reason of a peer whose process ends without rpc.shutdown().
         """
@@ -218,8 +218,8 @@ class Worker:
     def refuse_and_wait(self, error: GivenUpError) -> None:
         """Handle a refusal by the peer, which the lane of a call has received.
 
-        Note    if this worker is out of the group, it is fenced when this returns. The caller gets
-                the error next, and all its other operations, above all shutdown, must fail too
+        Note    if this worker is out of the group, it is fenced when this method returns. The
+                caller gets the error next, and must not succeed with other calls or with shutdown
         """
         noted = threading.Event()
         self._progress.post(self._refused, error)
@@ -228,7 +228,7 @@ class Worker:
             noted.wait(_NOTED_WITHIN_S)
 
     def fence(self, error: GivenUpError) -> None:
-        """Fail everything that waits for the peer: this worker is out. On the progress thread."""
+        """Fail all waits for the peer: this worker is out of the group. On the progress thread."""
         if self.is_met:
             self.pipe.fail_from_now_on(error)
         self._step(Event.FENCED)
@@ -270,8 +270,8 @@ class Worker:
             source=self._me.rank,
             incarnation=self._me.incarnation,
             lane=number,
-            # "to": a restarted worker must not take calls to its earlier life. "greeting": an
-            # earlier connection may be read after the one that replaced it.
+            # "to": a restarted worker must refuse calls to its earlier life. "greeting": numbers
+            # the connections, because an earlier connection may be read after a later one.
             metadata={"to": f"{self.record.incarnation:x}", "greeting": next(self._greetings)},
         ).encode()
 
@@ -293,7 +293,7 @@ class Worker:
             )
         self._watch_process()
         debug_log.worker(self._me.rank, "connects to worker %r", self.info.name)
-        # Edge-triggered descriptors do not report messages from before they were watched.
+        # Edge-triggered descriptors do not report messages that arrived before the watch.
         self._read_connection()
         self._read()
         if not self.is_self:
@@ -335,13 +335,13 @@ class Worker:
         """Watch the lane's descriptors again, after its ring has ended or was replaced."""
         if (descriptors := self._descriptors) is None:
             return
-        descriptors.unwatch()  # descriptors created next may have their numbers
+        descriptors.unwatch()  # new descriptors may get the same numbers
         try:
             self._read_connection()  # creates the descriptors: see pipe/ring/watched.py
         finally:
             if self._descriptors is not None:
                 descriptors.watch()
-        # Edge-triggered descriptors do not report messages from before they were watched.
+        # Edge-triggered descriptors do not report messages that arrived before the watch.
         self._read_connection()
 
     def _hang_up(self) -> None:
@@ -362,7 +362,7 @@ class Worker:
                 self._take(frames)
             except Exception:
                 # An invalid message must not stop the reading: no event would report the messages
-                # behind it again.
+                # after it again.
                 _logger.exception("a message of worker %r could not be read", self.info.name)
         return True
 
@@ -380,7 +380,7 @@ class Worker:
         if answer.message_id == NO_CALL:
             self._take_notice(answer)
         elif answer.type == MessageType.GREET_FIRST:
-            # The peer did not know the connection by which that call came.
+            # The peer received that call on a connection on which it had read no greeting.
             if self._session.must_greet_again(answer.message_id):
                 self._recover()
         elif (call := self.pipe.take_pending(answer.message_id)) is not None:
@@ -456,7 +456,7 @@ class Worker:
             for action in actions:
                 self._do(action)
         finally:
-            # Schedule it also after an error, or no silence would ever be noticed.
+            # Schedule the next look even after an error. Otherwise no silence would be noticed.
             if (look := self._session.next_look()) is not None:
                 self._look_at(look)
 
@@ -495,7 +495,7 @@ class Worker:
         self._looks_at = math.inf
         if not self.is_self and self._shared is not None:
             self._step(Event.TICK)
-            self._follow_lane()  # its next connection may have no watched descriptor yet
+            self._follow_lane()  # the lane's next connection may not be watched yet
 
     def _look_at(self, when: float) -> None:
         # The two clocks round differently, so a remaining time may become zero.

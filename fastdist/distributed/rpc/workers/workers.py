@@ -1,4 +1,4 @@
-"""The workers of the group that this worker knows: looked up, connected, admitted, given up."""
+"""The table of the group's workers: it looks them up, connects to them, and admits callers."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Workers:
     """The present life of each rank of the group, including this worker's own.
 
     In a small static group all members are known from the beginning. In other groups the store is
-    queried for a member that is unknown, or dead with a possible successor.
+    queried for a member that is unknown, or that is dead and may have a successor.
 
     `submit(function, *arguments)` runs slow functions, and users' functions, on another thread;
-    `lender_to(worker)` returns the lender of memory to a worker, if both may share memory.
+    `lender_to(worker)` returns the object that lends memory to a worker, or None.
 
     Thread  any; `admit` and `note_goodbye_read` on the pool's leader only
     """
@@ -69,24 +69,24 @@ class Workers:
         self._times = times
         # One thread reads the store at a time: an older result must not replace a newer one.
         self._refresh_lock = threading.RLock()
-        # Guards all attributes below; reads do not take it. May be taken under _refresh_lock.
+        # Guards changes of all attributes below. May be taken while _refresh_lock is held.
         self._lock = threading.RLock()
-        # The only table by rank: names from users and ids in messages mean the present life.
+        # The present life of each rank: names from users and ids in messages mean this life.
         self._by_id: dict[int, Worker] = {}
         self._by_name: dict[str, Worker] = {}
         # By incarnation: the refusals for former lives that were given up and may wake up.
         self._refusals_by_incarnation: dict[int, GivenUpError] = {}
-        # The names of lost workers that were removed from the table, by id: they may come back.
+        # By id: the names of lost workers that were removed from the table and may come back.
         self._missed: dict[int, str] = {}
         # How many more peers may be connected before open descriptors are counted again.
         self._may_meet = 0
         self.is_open = False
-        # Why this worker is not a member any more: the other members gave it up.
+        # The error if the other members gave this worker up; None while it is a member.
         self.given_up: GivenUpError | None = None
-        # The members that reported this, by incarnation.
+        # The incarnations of the members that reported that they gave this worker up.
         self._given_up_by: dict[int, None] = {}
-        # Called on a pool thread: the first with each worker that is lost or leaves, the second
-        # with each new life of a known rank.
+        # Called on a pool thread: lost_callbacks with each worker that is lost or leaves,
+        # returned_callbacks with each new life of a known rank.
         self.lost_callbacks: list[Callable[[Worker], None]] = []
         self.returned_callbacks: list[Callable[[Worker], None]] = []
         # Notified when a worker has acknowledged our goodbye, and when a worker ends.
@@ -122,9 +122,9 @@ class Workers:
         return found, unread
 
     def find_life(self, rank: int, incarnation: object) -> Worker | None:
-        """Return the life of a rank with an incarnation; None if that is not its present life.
+        """Return the life with this incarnation; None if the rank's present life is another one.
 
-        Note    reads the store, as the end of a life that was never connected goes unnoticed
+        Note    reads the store, because the end of a life without a connection is not noticed
         """
         found = self._by_id.get(rank)
         if not is_life(found, incarnation) and (
@@ -217,7 +217,7 @@ class Workers:
             return [self._by_id[rank] for rank in sorted(self._by_id)]
 
     def mapped_devices(self) -> list[Device]:
-        """Return this worker's devices in device maps, its own map or another member's."""
+        """Return the devices of this worker that its own or other members' device maps contain."""
         with self._lock:
             others = [mine for worker in self._by_id.values() for mine in worker.map_back]
         own = [Device.parse(mine) for there in self.me.device_maps.values() for mine in there]
@@ -233,11 +233,11 @@ class Workers:
             self.progress.post(self._watch, worker)
 
     def living(self) -> list[Worker]:
-        """Return the connected workers that are neither lost nor gone."""
+        """Return the connected workers that were not lost and have not left."""
         return [worker for worker in self.met() if not worker.is_dead]
 
     def lost(self) -> list[str]:
-        """Return the workers that were lost, and how; without workers that left in order."""
+        """Return a text for each worker that was lost, with the reason."""
         return [
             f"{worker.name!r} (rank {worker.id}): {worker.why_lost}"
             for worker in self.known_here()
@@ -249,7 +249,7 @@ class Workers:
     def reach(self, to: int | Worker, kind: MessageType = MessageType.HELLO) -> Worker:
         """Return the life to which a message of type `kind` can be sent; connect it if necessary.
 
-        A rank means its present life, as only users name a worker by rank.
+        A rank means its present life, because only users address a worker by its rank.
 
         Raises  RpcNotRunningError after shutdown; GivenUpError; RpcError for an unknown id;
                 WorkerLostError for a worker that left before it was connected
@@ -281,7 +281,7 @@ class Workers:
         return worker
 
     def _require_room(self) -> None:
-        """Check that this process may open the descriptors for one more peer, counted now and then.
+        """Check that descriptors for one more peer are left; count open ones only now and then.
 
         Raises  RpcError
         """
@@ -292,7 +292,7 @@ class Workers:
     def _life_to_meet(self, to: int | Worker, known: Worker | None) -> Worker:
         """Return the intended life; the rank may have a new life that is not known here.
 
-        This worker does not notice the end of a life that it never connected to.
+        This worker does not notice the end of a life to which it was never connected.
         """
         if known is None:
             return self.get(to)  # type: ignore[arg-type]
@@ -301,7 +301,7 @@ class Workers:
         if known.is_dead and known is to:
             return known
         if not known.is_dead and self.progress.is_current_thread():
-            return known  # must not block this thread, which reads for all peers
+            return known  # a look-up would block the progress thread, which serves all peers
         self._look_up(known.id)
         now = self._by_id.get(known.id) if known is to else self.get(known.id)
         if now is not known and (now is None or known is to or now.name != known.name):
@@ -311,7 +311,7 @@ class Workers:
         return now
 
     def admit(self, rank: int, incarnation: int, meant_for: str) -> Worker:
-        """Return the worker of a caller that connects.
+        """Return the Worker object of a caller that connects.
 
         Raises  StaleIncarnationError if the caller or the addressee is an earlier life;
                 GivenUpError if the caller or this worker was declared lost; RpcError if the rank
@@ -331,11 +331,11 @@ class Workers:
         return worker
 
     def part(self, timeout_s: float) -> None:
-        """Notify all that this worker leaves, and wait until they have read what it sent.
+        """Notify all peers that this worker leaves, and wait until they have read its messages.
 
-        Note    a worker that closes a connection earlier loses answers. libzmq drops messages that
-                arrive just before the end of a connection that a peer made, unless a thread
-                receives them at that moment
+        Note    if a worker closed a connection earlier, answers would be lost: the peer's libzmq
+                drops messages that arrive just before the end of a connection that the peer made,
+                unless a thread receives them at that moment
         """
         others = [worker for worker in self.met() if not worker.is_self]
         for worker in others:
@@ -347,13 +347,13 @@ class Workers:
             )
 
     def note_goodbye_read(self, worker: Worker) -> None:
-        """Record that a worker has read everything that this worker, which leaves, has sent."""
+        """Record that a peer has read all messages of this worker, which leaves."""
         with self._parting:
             worker.acknowledged_goodbye = True
             self._parting.notify_all()
 
     def call_after(self, seconds: float, function: Callable[[], None]) -> None:
-        """Call function on a pool thread after so many seconds, unless the agent has shut down."""
+        """Call `function` on a pool thread after `seconds`, unless the agent has shut down."""
         when = time.monotonic() + seconds
         self.progress.post(self.progress.call_at, when, lambda: self._submit(function))
 
@@ -368,8 +368,8 @@ class Workers:
             self._submit(hook, worker.info, why)
 
     def were_given_up(self, by: Worker, error: GivenUpError) -> None:
-        """Record that `by` has given up this worker; fence this worker if enough members have."""
-        # The living members except `by`; members that gave it up before count as dead here.
+        """Record that `by` has given up this worker; fence this worker after enough reports."""
+        # The living members except `by`. A member that gave this worker up earlier counts as dead.
         there = [other for other in self.living() if not (other.is_self or other is by)]
         remember(self._given_up_by, by.record.incarnation)
         stood_still = self.progress.stood_still_lately(self._times.frozen_s)
@@ -380,7 +380,7 @@ class Workers:
         """Notify all holders of data about a worker that it has ended.
 
         Note    if `worker` is this worker, which was given up, only the packages above rpc are
-                notified, as their code may wait for it
+                notified, because their code may wait for this worker
         """
         if worker.is_self:
             for hook in lost_hooks:
@@ -393,7 +393,7 @@ class Workers:
         if worker.is_surely_over:
             self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
         elif refusal is not None and self.group.takes_members_later:
-            # `worker` may be frozen: a successor waits for this entry. If it wakes, it is refused.
+            # `worker` may be frozen: its successor waits for this entry, and `worker` is refused.
             remember(self._refusals_by_incarnation, worker.record.incarnation, refusal)
             self._submit(self.group.tell_given_up, worker.record, worker.why_lost)
         callbacks = [*lost_hooks, *self.lost_callbacks]
@@ -417,7 +417,7 @@ class Workers:
         return self._by_id.get(to if isinstance(to, int) else to.id)  # type: ignore[union-attr]
 
     def refresh(self) -> None:
-        """Read the members from the store; if the store is silent, the tables stay unchanged."""
+        """Read the members from the store; if it does not answer, the tables stay unchanged."""
         with self._refresh_lock:
             try:
                 came = self._take_in(self.group.read_members(LOOK_S))
@@ -435,7 +435,7 @@ class Workers:
                 return f"; who that is could not be read from the store: {error}"
             with self._lock:
                 before = self._known(to)
-                # A static group frees no rank: a rank is missing only in a new store, for a while.
+                # In a static group no rank becomes free: it may only be missing in a new store.
                 if record is None and before is not None and not self.group.is_static:
                     self._forget_if_dead(before)
                 came = [] if record is None else self._take_in_one(record)
@@ -443,10 +443,10 @@ class Workers:
         return ""
 
     def _take_in(self, records: Sequence[Record]) -> list[tuple[Worker | None, Worker]]:
-        """Set the members to `records`; return pairs: a former life, or None if it was removed from
-        the table earlier, and the life that follows it.
+        """Set the members to `records`; return pairs of a former life and the life that follows it,
+        with None for a former life that was removed from the table earlier.
 
-        Note    a dead worker stays while the group has it, so that it does not seem a new member
+        Note    a dead worker stays while the group has it; otherwise it would seem a new member
         """
         there = {record.incarnation for record in records}
         with self._lock:
@@ -476,7 +476,7 @@ class Workers:
         return [(before, now)] if before is not None or missed == now.name else []
 
     def _is_followed(self) -> None:
-        """Leave the group by force: another life has this worker's rank."""
+        """Fence this worker, because another life has its rank."""
         me = self.me
         if self.given_up is None:
             error = GivenUpError(
@@ -502,7 +502,7 @@ class Workers:
                 before.end_handled.when_done(tell)
 
     def _add(self, record: Record) -> Worker:
-        # Messages to it obey the smaller limits of both ends.
+        # Messages to the worker obey the smaller of both workers' limits.
         limits = self.me.limits.towards(record.limits)
         if limits is not record.limits and record.rank != self.me.rank:
             record = replace(record, limits=limits)
@@ -527,15 +527,15 @@ class Workers:
         return self._times.towards(crowding=crowding(there), is_near=is_near)
 
     def _watch(self, worker: Worker) -> None:
-        # A worker that is dead by now, or a refused one, needs no watching.
+        # Do not watch a worker that is dead by now, or any worker if this one was given up.
         if self.is_open and self.given_up is None and not worker.is_dead:
             self.reach(worker)
 
     def _fence(self, error: GivenUpError) -> None:
         """End all interaction of this worker with the others.
 
-        All its waits end with the error, and later waits fail immediately with it. The connections
-        to members that have not given it up end as well, which notifies them.
+        All its waits end with the error, and later waits fail immediately with the error. Its
+        connections to members that have not given it up end as well, which notifies those members.
         """
         if self.given_up is not None:
             return
