@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, 
 
 from ..autograd.batches_back import ONE_BY_ONE
 from ..autograd.forward_ad import dual_level, make_dual, unpack_dual
-from ..core.folded_frames import fold, folds
+from ..core.folded_frames import folds
 from ..interpreters.batched_tensor import batched, value_at
 from ..interpreters.batching import open_level
 from ..ops.create.creation import zeros, zeros_like
@@ -181,46 +181,42 @@ def jacfwd(
     """
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        try:
-            numbers = argument_numbers(args, argnums)
-            xs, build = flatten([args[i] for i in numbers])
+        numbers = argument_numbers(args, argnums)
+        xs, build = flatten([args[i] for i in numbers])
 
-            def inner(*chosen: Any) -> Any:
-                given = list(args)
-                for i, one in zip(numbers, build(chosen), strict=True):
-                    given[i] = one
-                return func(*given, **kwargs)
+        def inner(*chosen: Any) -> Any:
+            given = list(args)
+            for i, one in zip(numbers, build(chosen), strict=True):
+                given[i] = one
+            return func(*given, **kwargs)
 
-            columns: list[list[Any]] = []
-            ys: list[Any] = []
-            like: Build = tuple
-            aux: Any = None
-            for k, x in enumerate(xs):
-                found: list[Any] = []
-                if x.numel():
-                    found, ys, like, aux = _columns(inner, xs, k, has_aux, randomness)
-                columns.append(found)
-            if not any(columns):
-                # The inputs have no elements, so run func only for the shapes of its results.
-                value = inner(*xs)
-                value, aux = value if has_aux else (value, None)
-                ys, like = flatten(value)
-            blocks = []
-            for j, y in enumerate(ys):
-                block = [
-                    of[j].reshape(x.numel(), y.numel()).t().reshape(*y.shape, *x.shape)
-                    if of
-                    else zeros(*y.shape, *x.shape, dtype=y.dtype, device=y.device)
-                    for of, x in zip(columns, xs, strict=True)
-                ]
-                blocks.append(of_argnums(build(block), argnums))
-            result = like(blocks)
-            return (result, aux) if has_aux else result
-        except Exception as error:
-            fold(error)
-            raise
+        columns: list[list[Any]] = []
+        ys: list[Any] = []
+        like: Build = tuple
+        aux: Any = None
+        for k, x in enumerate(xs):
+            found: list[Any] = []
+            if x.numel():
+                found, ys, like, aux = _columns(inner, xs, k, has_aux, randomness)
+            columns.append(found)
+        if not any(columns):
+            # The inputs have no elements, so run func only for the shapes of its results.
+            value = inner(*xs)
+            value, aux = value if has_aux else (value, None)
+            ys, like = flatten(value)
+        blocks = []
+        for j, y in enumerate(ys):
+            block = [
+                of[j].reshape(x.numel(), y.numel()).t().reshape(*y.shape, *x.shape)
+                if of
+                else zeros(*y.shape, *x.shape, dtype=y.dtype, device=y.device)
+                for of, x in zip(columns, xs, strict=True)
+            ]
+            blocks.append(of_argnums(build(block), argnums))
+        result = like(blocks)
+        return (result, aux) if has_aux else result
 
-    return jacobian
+    return folds(jacobian)
 
 
 @overload

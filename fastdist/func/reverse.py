@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, 
 from ..autograd.batches_back import pulled_together
 from ..autograd.differentiate import grad as _gradients
 from ..autograd.forward_ad import make_dual, unpack_dual
-from ..core.folded_frames import fold, folds
+from ..core.folded_frames import folds
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import enable_grad, is_grad_enabled
 from ..graph.transform_inputs import differentiating
@@ -94,13 +94,10 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     """
     both = grad_and_value(func, argnums, has_aux)
 
+    @folds
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        try:
-            found, value = both(*args, **kwargs)
-            return (found, value[1]) if has_aux else found
-        except Exception as error:
-            fold(error)
-            raise
+        found, value = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
 
     return gradient
 
@@ -246,29 +243,23 @@ def jacrev(
                 [0., 4.]])
     """
 
+    @folds
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        try:
-            with enable_grad():
-                xs, build, fresh = _chosen(args, argnums)
-                with differentiating(xs):
-                    value, aux = split_aux(func(*fresh, **kwargs), has_aux, "jacrev")
-                ys, like = flatten(value)
-                blocks = []
-                for y in ys:
-                    rows = _rows(y, xs, chunk_size)
-                    blocks.append(
-                        build(
-                            [
-                                one.reshape(*y.shape, *x.shape)
-                                for one, x in zip(rows, xs, strict=True)
-                            ]
-                        )
+        with enable_grad():
+            xs, build, fresh = _chosen(args, argnums)
+            with differentiating(xs):
+                value, aux = split_aux(func(*fresh, **kwargs), has_aux, "jacrev")
+            ys, like = flatten(value)
+            blocks = []
+            for y in ys:
+                rows = _rows(y, xs, chunk_size)
+                blocks.append(
+                    build(
+                        [one.reshape(*y.shape, *x.shape) for one, x in zip(rows, xs, strict=True)]
                     )
-            result = like(blocks)
-            return _freed((result, aux) if has_aux else result, xs)
-        except Exception as error:
-            fold(error)
-            raise
+                )
+        result = like(blocks)
+        return _freed((result, aux) if has_aux else result, xs)
 
     return jacobian
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from fastdist.core.folded_frames import folds
+from fastdist.core.folded_frames import fold
 
 from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
 from ..rpc.agent import get_current_agent, id_offset
@@ -380,11 +380,14 @@ class context:
 
     __slots__ = ("_context_id",)
 
-    @folds
     def __enter__(self) -> int:
         container = _container
         if _current.context_id != INVALID_CONTEXT_ID or not container.initialized:
-            raise _why_none_can_be_opened()
+            try:
+                raise _why_none_can_be_opened()
+            except ContextError as error:
+                fold(error)
+                raise
         self._context_id = context_id = next(container.context_ids)
         assert context_id < container.max_id, "the context ids of this worker are used up"
         shard = container.shards[context_id & container.mask]

@@ -86,9 +86,7 @@ def sigmoid(input: Tensor) -> Tensor:
     "sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", known_as="sigmoid"
 )
 def logistic(input: Tensor) -> Tensor:
-    """Return 1 / (1 + exp(-input)), for use in derivatives of other ops. The derivatives of this op
-    are precise even where |input| is large.
-    """
+    """Return 1 / (1 + exp(-input)); its derivatives are precise even where |input| is large."""
 
 
 @pointwise(
