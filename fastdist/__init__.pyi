@@ -372,7 +372,7 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape. For complex input, the tensor is real.
@@ -389,7 +389,7 @@ def abs_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape. For complex input, the tensor is real.
@@ -406,7 +406,7 @@ def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape. For complex input, the tensor is real.
@@ -423,7 +423,7 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -434,7 +434,7 @@ def acos_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -455,7 +455,7 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
         input: The tensor.
         other: The second summand, a tensor or a number.
         alpha: The number by which `other` is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -500,7 +500,7 @@ def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool, or of uint8 if input is uint8.
@@ -536,7 +536,7 @@ def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -553,7 +553,7 @@ def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -576,7 +576,7 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool, or of uint8 if input is uint8.
@@ -595,15 +595,15 @@ def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, 
     Raises  RuntimeError for a step that is 0 or leads away from end
 
     Args:
-        start: The first number; 0 if only end is given.
-        end: The end of the range, which is excluded.
+        start: The first number; 0 if None.
+        end: The end of the range, which is excluded; start is the end if None.
         step: The difference between successive numbers; it may be negative.
         dtype: The dtype of the result; int64 or the default dtype, as above, if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor with one axis of ceil((end - start) / step) elements.
@@ -619,7 +619,7 @@ def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -630,7 +630,7 @@ def arccos_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -656,7 +656,7 @@ def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Args:
         input: The y coordinates of the points.
         other: The x coordinates of the points; a tensor that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -676,7 +676,7 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64.
@@ -697,7 +697,7 @@ def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64.
@@ -718,7 +718,7 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
         dim: The axis to sort along.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of the shape of input.
@@ -779,7 +779,7 @@ def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tenso
     Args:
         input: The y coordinates of the points.
         other: The x coordinates of the points; a tensor that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -813,7 +813,7 @@ def bernoulli(input: Tensor, p: Scalar | None = None, *, generator: Generator | 
         input: The probability of each element. If p is given, only its shape and dtype are used.
         p: One probability for all elements, or a tensor of probabilities.
         generator: The generator to draw from; the default one if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
@@ -868,7 +868,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         mat2: The right matrices, of shape (b, k, m).
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of shape (b, n, m), for an input of shape (b, n, k).
@@ -907,7 +907,7 @@ def bucketize(input: Tensor | builtins.float, boundaries: Tensor, *, out_int32: 
         boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether an element equal to a boundary belongs to the interval after it.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
@@ -929,7 +929,7 @@ def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None 
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which to join.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -963,7 +963,7 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -977,7 +977,7 @@ def ceil_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -1035,7 +1035,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: Both bounds are None.
@@ -1056,7 +1056,7 @@ def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -
     Args:
         input: The tensor.
         min: The lower bound, a number or a tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex.
@@ -1076,7 +1076,7 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: Both bounds are None.
@@ -1127,7 +1127,7 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which to join.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -1144,7 +1144,7 @@ def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which to join.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -1232,7 +1232,7 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -1249,7 +1249,7 @@ def cos_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -1297,7 +1297,7 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, 
         input: The tensor.
         dim: The axis along which to add.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -1329,7 +1329,7 @@ def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     Args:
         input: The tensor.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has neither one nor two axes.
@@ -1371,7 +1371,7 @@ def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Te
         dim: The axis.
         prepend: A tensor to insert before input; nothing if None.
         append: A tensor to append to input; nothing if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has no axes, or n is negative.
@@ -1392,7 +1392,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
@@ -1415,7 +1415,7 @@ def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, 
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
@@ -1437,7 +1437,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         tensor: The second vector.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
@@ -1490,7 +1490,7 @@ def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; row-major if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.
@@ -1526,7 +1526,7 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -1567,7 +1567,7 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -1588,7 +1588,7 @@ def exp_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -1615,7 +1615,7 @@ def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: n or m is negative.
@@ -1679,7 +1679,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -1693,7 +1693,7 @@ def floor_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -1754,7 +1754,7 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         TypeError: size is not a tuple of integers, or fill_value is not a number.
@@ -1792,7 +1792,7 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
         input: The tensor.
         dim: The axis to which the indices apply.
         index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
@@ -1825,7 +1825,7 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         vec2: The second vector.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A matrix of shape (n, m), for vectors of n and m elements.
@@ -1921,7 +1921,7 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor
         input: The tensor.
         dim: The axis to which the indices apply.
         index: The indices of slices, a vector of int64 or int32.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
@@ -1935,7 +1935,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: A square matrix, or a batch of square matrices.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The matrices are not square, or one is singular.
@@ -2008,7 +2008,7 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2027,7 +2027,7 @@ def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2044,7 +2044,7 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2117,7 +2117,7 @@ def lerp(input: Operand, end: Operand, weight: Operand, *, out: Tensor | None = 
         input: The tensor.
         end: The result for weight 1.
         weight: A number or a tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -2141,7 +2141,7 @@ def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLik
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: steps is negative.
@@ -2155,7 +2155,7 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2172,7 +2172,7 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2189,7 +2189,7 @@ def log10_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2206,7 +2206,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2223,7 +2223,7 @@ def log1p_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2240,7 +2240,7 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2257,7 +2257,7 @@ def log2_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2274,7 +2274,7 @@ def log_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2295,7 +2295,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is not floating-point, and dtype is None.
@@ -2321,7 +2321,7 @@ def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) ->
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -2338,7 +2338,7 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2367,7 +2367,7 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -2405,7 +2405,7 @@ def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | 
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
@@ -2427,7 +2427,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> x = torch.tensor([-1, 2, 3])
@@ -2444,7 +2444,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     Args:
         input: The tensor.
         other: The right operand.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2467,8 +2467,8 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2494,8 +2494,8 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2521,8 +2521,8 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2574,7 +2574,7 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2598,7 +2598,7 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the computation and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -2615,7 +2615,7 @@ def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
         input: The tensor.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: Tensors into which the result is written.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`.
@@ -2636,7 +2636,7 @@ def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, ou
         input: The tensor.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: Tensors into which the result is written.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`.
@@ -2657,7 +2657,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
 
     Args:
         *tensors: Vectors of one dtype, or one list of them.
-        indexing: "ij" if axis i belongs to vector i; "xy" to swap the first two axes.
+        indexing: "ij", also if None: axes in the order of the vectors; "xy": the first two swapped.
 
     Example:
         >>> rows, columns = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
@@ -2674,8 +2674,8 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2701,8 +2701,8 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2728,8 +2728,8 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2752,7 +2752,7 @@ def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2771,7 +2771,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         mat2: The right matrix, of shape (k, m).
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A matrix of shape (n, m), for an input of shape (n, k).
@@ -2831,7 +2831,7 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2857,7 +2857,7 @@ def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.
         num_samples: The number of indices for each row.
         replacement: Whether an index may be drawn twice.
         generator: The generator to draw from; the default one if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
@@ -2871,7 +2871,7 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Te
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2896,7 +2896,7 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
         nan: The replacement for NaN; 0 if None.
         posinf: The replacement for inf; the largest finite number of the dtype if None.
         neginf: The replacement for -inf; the smallest (negative) finite number if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         TypeError: nan, posinf or neginf is not a number.
@@ -2951,7 +2951,7 @@ def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -2965,7 +2965,7 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -2979,7 +2979,7 @@ def neg_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -2993,7 +2993,7 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -3007,7 +3007,7 @@ def negative_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -3029,7 +3029,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | No
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3048,7 +3048,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = None) -> tuple
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3067,7 +3067,7 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) 
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3090,7 +3090,7 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
         p: The order: a number, inf, "fro" or "nuc".
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
         dtype: The dtype to compute in; None means the dtype of input.
 
     Example:
@@ -3107,7 +3107,7 @@ def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -3130,7 +3130,7 @@ def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.
@@ -3176,7 +3176,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         vec2: The second vector.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A matrix of shape (n, m), for vectors of n and m elements.
@@ -3258,7 +3258,7 @@ def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tens
     Args:
         input: The base: a tensor or a number.
         exponent: A tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and exponent.
@@ -3281,7 +3281,7 @@ def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool 
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the products and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -3315,7 +3315,7 @@ def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: bu
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -3338,7 +3338,7 @@ def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.rand(2, 3).max() < 1
@@ -3366,16 +3366,16 @@ def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Si
     Raises  RuntimeError if low >= high or dtype is too small, TypeError if size is not a tuple
 
     Args:
-        low: The smallest number that can be drawn; 0 if it is left out.
-        high: The upper bound, which is excluded.
-        size: The lengths of the axes, as a tuple.
+        low: The smallest number that can be drawn; 0 if None.
+        high: The upper bound, which is excluded; None: low is the upper bound.
+        size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
         generator: The generator to draw from; the default one if None.
         dtype: The dtype of the result; int64 if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.randint(0, 10, (2, 3)).shape
@@ -3396,7 +3396,7 @@ def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | N
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> generator = torch.Generator().manual_seed(0)
@@ -3435,7 +3435,7 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.randperm(4).sort().values
@@ -3464,7 +3464,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3481,7 +3481,7 @@ def reciprocal_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3498,7 +3498,7 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool or complex.
@@ -3512,7 +3512,7 @@ def relu_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool or complex.
@@ -3533,9 +3533,10 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | No
 
     Args:
         input: The tensor; or the counts, if repeats is left out.
-        repeats: A count for all, or a tensor with one count for each element or slice.
+        repeats: A count for all, or a tensor with one count for each element or slice. If None,
+            input has the counts, and the result is indices.
         dim: The axis; if None, input is flattened.
-        output_size: The length of the result. If given, the call does not wait for a GPU.
+        output_size: The length of the result; computed if None, for which the call waits for a GPU.
 
     Raises:
         RuntimeError: A count is negative or not an integer, or there is not one count for each
@@ -3557,7 +3558,7 @@ def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
             -1, which is replaced by the length that follows from the others.
-        shape: The same as sizes, under NumPy's name.
+        shape: The same as sizes, under NumPy's name; None: sizes are given.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)
@@ -3605,7 +3606,7 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
     Args:
         input: The tensor.
         decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -3627,7 +3628,7 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3644,7 +3645,7 @@ def rsqrt_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3669,10 +3670,10 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *,
         input: The tensor.
         dim: The axis to which the indices apply.
         index: Indices along dim, in int64.
-        src: A tensor at least as large as index, or a number.
-        value: A number, instead of src.
+        src: A tensor at least as large as index, or a number; None: value is given.
+        value: A number, instead of src; None: src is given.
         reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
@@ -3697,9 +3698,9 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         input: The values to insert: a tensor or a number.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
-        side: "left" or "right", in place of the argument right.
+        side: "left" or "right", instead of right; None: right decides.
         sorter: Indices that sort the rows of sorted_sequence; None if the rows are sorted.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor in the shape of input; its dtype is int64 or, with out_int32, int32.
@@ -3741,7 +3742,7 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3758,7 +3759,7 @@ def sigmoid_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3775,7 +3776,7 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex; use sgn.
@@ -3791,7 +3792,7 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3808,7 +3809,7 @@ def sin_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3843,7 +3844,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
         input: The tensor.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -3863,7 +3864,7 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
         dim: The axis.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
-        out: A pair of tensors into which the values and indices are written.
+        out: A pair of tensors into which the values and indices are written; new ones if None.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -3892,9 +3893,9 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
 
     Args:
         tensor: The tensor.
-        split_size_or_sections: The length of each view, or a list of lengths.
+        split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
         dim: The axis to divide.
-        split_size: The same as split_size_or_sections, under the name that the method uses.
+        split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
         RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -3915,7 +3916,7 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3932,7 +3933,7 @@ def sqrt_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3949,7 +3950,7 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
@@ -3966,7 +3967,7 @@ def square_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
@@ -4000,7 +4001,7 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
     Args:
         tensors: A list or tuple of tensors of one shape.
         dim: The position of the new axis in the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor with a new axis, whose length is the number of tensors. The dtype of the result is
@@ -4026,7 +4027,7 @@ def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
         unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
         correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
@@ -4053,7 +4054,7 @@ def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
         input: The tensor.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which `other` is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -4072,7 +4073,7 @@ def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out
         input: The tensor.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which `other` is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -4092,7 +4093,7 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -4114,7 +4115,7 @@ def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = T
         input: The tensor.
         some: Whether U and V have only as many columns as there are singular values.
         compute_uv: Whether to compute U and V.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -4155,7 +4156,7 @@ def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
@@ -4166,7 +4167,7 @@ def tan_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
@@ -4177,7 +4178,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -4194,7 +4195,7 @@ def tanh_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -4264,7 +4265,7 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
         dim: The axis.
         largest: Whether to return the largest elements, or the smallest ones.
         sorted: Ignored: the elements are always sorted.
-        out: A pair of tensors into which the values and indices are written.
+        out: A pair of tensors into which the values and indices are written; new ones if None.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -4319,7 +4320,7 @@ def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     Args:
         input: The tensor.
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has fewer than two axes.
@@ -4338,7 +4339,7 @@ def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = N
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
@@ -4450,9 +4451,9 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
 
     Args:
         tensor: The tensor.
-        split_size_or_sections: The length of each view, or a list of lengths.
+        split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
         dim: The axis to divide.
-        split_size: The same as split_size_or_sections, under the name that the method uses.
+        split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
         RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -4494,7 +4495,7 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
         unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
         correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
@@ -4535,9 +4536,9 @@ def where(condition: Operand) -> tuple[Tensor, ...]:
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition is true, a tensor or a number.
-        other: The values elsewhere.
-        out: A tensor into which the result is written, in place of a new one.
+        input: The values where condition is true, a tensor or a number; None: see Returns.
+        other: The values elsewhere; None: see Returns.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
@@ -4559,9 +4560,9 @@ def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | N
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition is true, a tensor or a number.
-        other: The values elsewhere.
-        out: A tensor into which the result is written, in place of a new one.
+        input: The values where condition is true, a tensor or a number; None: see Returns.
+        other: The values elsewhere; None: see Returns.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
@@ -4592,7 +4593,7 @@ def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.

@@ -84,8 +84,8 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
         padding: The number of zeros added at each end of an axis.
         ceil_mode: Whether to include windows that begin inside of the image but end outside.
         count_include_pad: Whether added zeros count as elements of a window.
-        divisor_override: The divisor of sums, instead of the number of elements.
-        out: A tensor into which the result is written, in place of a new one.
+        divisor_override: The divisor of sums; the number of elements if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.
@@ -119,8 +119,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
         input: The tensor.
         target: The probability of 1, of the shape of input.
         weight: A weight for each element; all 1 if None.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         pos_weight: The weight of targets that are 1, for each class.
 
@@ -213,9 +213,9 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,); all 1 if None.
-        size_average: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
         ignore_index: A class; targets of this class do not contribute to the loss.
-        reduce: Deprecated; see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The share of the target that is distributed over all classes, 0 to 1.
 
@@ -338,7 +338,7 @@ def gelu(input: Tensor, approximate: str = 'none', *, out: Tensor | None = None)
     Args:
         input: The tensor.
         approximate: "none", or "tanh" for a cheaper formula.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> F.gelu(torch.tensor([-1.0, 1.0]))
@@ -426,12 +426,12 @@ def interpolate(input: Tensor, size: Sizes | None = None, scale_factor: builtins
 
     Args:
         input: The tensor.
-        size: The size of the result, one number or one for each spatial axis.
-        scale_factor: The factor by which the image is scaled, instead of size.
+        size: The size of the result, a number or one for each spatial axis; None: scale_factor.
+        scale_factor: The factor by which the image is scaled; None: size is given.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
             "trilinear".
-        align_corners: Whether the outermost elements keep their positions.
-        recompute_scale_factor: Whether the factor is recomputed from the rounded size.
+        align_corners: Whether the outermost elements keep their positions; False if None.
+        recompute_scale_factor: Whether to compute the factor again from the rounded size; None: no.
         antialias: Whether to apply a low-pass filter before an image is reduced.
 
     Example:
@@ -448,8 +448,8 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
     Args:
         input: The tensor.
         target: A tensor of the shape of input.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
 
@@ -488,7 +488,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The last axes of input and weight have different lengths, or the dtypes
@@ -517,7 +517,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> F.logsigmoid(torch.tensor([0.0]))
@@ -586,8 +586,8 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
     Args:
         input: The tensor.
         target: A tensor of the shape of input.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
 
@@ -638,7 +638,7 @@ def normalize(input: Tensor, p: builtins.float = 2.0, dim: builtins.int | Sequen
         p: The order of the norm.
         dim: The axis or axes over which norms are computed.
         eps: The smallest divisor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is neither floating-point nor complex.
@@ -715,7 +715,7 @@ def relu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
         inplace: Whether to overwrite the input.
 
     Raises:
@@ -732,7 +732,7 @@ def relu_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool or complex.
@@ -784,7 +784,7 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -821,7 +821,7 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is not floating-point.
@@ -839,7 +839,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.

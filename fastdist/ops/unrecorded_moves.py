@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.dtypes import float32, float64, int64
+from ..core.folded_frames import fold
 from ..graph.modes import modes, tls
 from ..tensor.layout import Layout, Size
 from ..tensor.tensor import Tensor, from_array, wrap
@@ -40,35 +41,39 @@ def by_table(moves: Callable[..., bool] | None = None) -> Callable[[F], F]:
 
     def decorate(general: F) -> F:
         def quick(*args: Any, **named: Any) -> Any:
-            if not args or args[0].__class__ not in modes.plain:
-                return general(*args, **named)
-            input = args[0]
-            if input._edge is not None and not (modes.grad_off and not tls.grad):
-                return general(*args, **named)
-            if moves is not None and not moves(*args[1:], **named):
-                return general(*args, **named)
-            key: tuple[Any, ...] = (general, *args[1:], *map(type, args[1:]))
-            if named:
-                key += (*named.items(), *map(type, named.values()))
             try:
-                found = input._layout.routes.get(key)
-            except (AttributeError, TypeError):  # input is sparse, or an argument is a list
-                return general(*args, **named)
-            if found is None:
-                result = general(*args, **named)
-                if all(map(_is_key, (*args[1:], *named.values()))):
-                    # The table is made at the second call, so that a shape that occurs once costs
-                    # nothing.
-                    found = _find if _may_be_moved(input, result) else _BY_COMPOSITE
+                if not args or args[0].__class__ not in modes.plain:
+                    return general(*args, **named)
+                input = args[0]
+                if input._edge is not None and not (modes.grad_off and not tls.grad):
+                    return general(*args, **named)
+                if moves is not None and not moves(*args[1:], **named):
+                    return general(*args, **named)
+                key: tuple[Any, ...] = (general, *args[1:], *map(type, args[1:]))
+                if named:
+                    key += (*named.items(), *map(type, named.values()))
+                try:
+                    found = input._layout.routes.get(key)
+                except (AttributeError, TypeError):  # a sparse tensor, or a list
+                    return general(*args, **named)
+                if found is None:
+                    result = general(*args, **named)
+                    if all(map(_is_key, (*args[1:], *named.values()))):
+                        # The table is made at the second call, so that a shape that occurs once
+                        # costs nothing.
+                        found = _find if _may_be_moved(input, result) else _BY_COMPOSITE
+                        input._layout.routes.remember(key, found)
+                    return result
+                if found is _find:
+                    found = _find(general, input._layout, args[1:], named)
                     input._layout.routes.remember(key, found)
-                return result
-            if found is _find:
-                found = _find(general, input._layout, args[1:], named)
-                input._layout.routes.remember(key, found)
-            table, layout = found
-            if table is None:
-                return general(*args, **named)
-            return wrap(input._array.take(table), layout)
+                table, layout = found
+                if table is None:
+                    return general(*args, **named)
+                return wrap(input._array.take(table), layout)
+            except Exception as error:
+                fold(error)
+                raise
 
         return quick  # type: ignore[return-value]
 

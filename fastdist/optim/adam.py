@@ -50,7 +50,7 @@ class Adam(CountedOptimizer):
         maximize: Whether to maximize instead of minimize.
         capturable: Whether steps are counted on the device.
         differentiable: Whether the step is recorded for autograd.
-        fused: Whether steps are counted on the device; the update itself is the same.
+        fused: Whether steps are counted on the device, not if None; the update is the same.
         decoupled_weight_decay: Whether weight decay shrinks parameters directly, as in AdamW.
 
     Example:

@@ -26,7 +26,7 @@ class AdamW(Adam):
         foreach: Ignored: there is one implementation.
         capturable: Whether steps are counted on the device.
         differentiable: Whether the step is recorded for autograd.
-        fused: Whether steps are counted on the device; the update itself is the same.
+        fused: Whether steps are counted on the device, not if None; the update is the same.
 
     Example:
         >>> weight = nn.Parameter(torch.ones(2))

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Final
 
+from ..core.caller_warning import is_ours
 from ..core.errors import ShapeError
+from ..core.folded_frames import folds
 from ..core.missing import find_late
 from ..core.short_repr import short_repr
 from ..dispatch.op import PLAIN
@@ -76,10 +78,12 @@ class Optimizer(HasHooks):
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        if isinstance(params, Tensor):
+        if isinstance(params, Tensor) or not isinstance(params, Iterable):
+            hint = "; put it into a list" if isinstance(params, Tensor) else ""
+            hint = "; give it model.parameters()" if callable(params) else hint
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or "
-                f"dicts, but got {type(params).__name__}; put it into a list"
+                f"dicts, but got {type(params).__name__}{hint}"
             )
         self.defaults = defaults
         self._start_hooks()
@@ -96,6 +100,8 @@ class Optimizer(HasHooks):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__ and cls.__module__.startswith("fastdist."):
+            cls.__init__ = folds(cls.__dict__["__init__"])  # type: ignore[method-assign]
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
@@ -394,9 +400,13 @@ def _or_else(changed: Any, before: Any) -> Any:
 
 
 def _depth_within(optimizer: Optimizer) -> int:
-    """Return how many methods of the optimiser are active between its caller and this call."""
+    """Return the number of frames of the optimiser, or of fastdist, between its caller and this
+    call.
+    """
     frame, depth = sys._getframe(1), 0
-    while frame.f_locals.get("self") is optimizer and frame.f_back is not None:
+    while frame.f_locals.get("self") is optimizer or is_ours(frame):
+        if frame.f_back is None:
+            break
         frame, depth = frame.f_back, depth + 1
     return depth
 

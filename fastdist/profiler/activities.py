@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-import warnings
 from collections.abc import Iterable
 from typing import Final
 
+from ..core.caller_warning import warn_caller
 from ..devices.gpus import device_count
 
 
@@ -75,11 +75,7 @@ def activities_of(
             activity; AssertionError for an empty collection
     """
     if use_cuda is not None:
-        warnings.warn(
-            "`use_cuda` is deprecated, use `activities` argument instead",
-            FutureWarning,
-            stacklevel=3,
-        )
+        warn_caller("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
         known = set(supported_activities() if wanted is None else wanted) - {ProfilerActivity.CUDA}
         wanted = known | {ProfilerActivity.CUDA} if use_cuda else known
     if wanted is None:
@@ -94,7 +90,7 @@ def activities_of(
     if not found:
         raise AssertionError("No valid profiler activities found")
     for one in sorted(found - supported_activities() - {ProfilerActivity.PrivateUse1}, key=str):
-        warnings.warn(f"{one.name} is not available, disabling {one.name} profiling", stacklevel=3)
+        warn_caller(f"{one.name} is not available, disabling {one.name} profiling")
         found.discard(one)
     return found
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ..core.folded_frames import folds
 from ..core.missing import refusing
 from ..graph import recordings
 from ..instrumentation.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
@@ -105,9 +106,9 @@ class profile(KeyAverages):
             ("Net.encoder.0"). A gradient has the path of its op.
         experimental_config: Must be None: its values are options of PyTorch's own recorder.
         execution_trace_observer: An object with start(), stop() and cleanup(), called at the start
-            and the end of each recording and at the end of the profile.
+            and the end of each recording and at the end of the profile; None: no observer.
         acc_events: Whether to keep the events of earlier recordings when a new one begins.
-        use_cuda: An older flag for recording CUDA; use activities instead.
+        use_cuda: An older flag for recording CUDA; None: `activities` decides.
         custom_trace_id_callback: A function that returns an id for each recording. If None, ids
             are random.
         post_processing_timeout_s: Ignored.
@@ -124,6 +125,7 @@ class profile(KeyAverages):
         True
     """
 
+    @folds
     def __init__(
         self,
         *,

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.errors import DTypeError
+from ..core.folded_frames import folds
 from ..system.forked_locks import renew_in_children
 from . import philox
 
@@ -91,9 +92,11 @@ class Generator:
     _seed = DEFAULT_SEED
     _offset = 0
 
+    @folds
     def __init__(self, device: str | Device = CPU) -> None:
         self.device = Device.parse(device)
 
+    @folds
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream from a seed.
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..core.folded_frames import private_cause
 from ..core.short_repr import short_repr
 from ..system.page_size import Bytes, allocate_base_pages
 from .checksum import Checksum
@@ -178,7 +179,7 @@ class Archive:
             for _ in range(count):
                 at = self._read_entry(table, at, entries)
         except (struct.error, UnicodeDecodeError) as error:
-            raise self._broken("its table of records is damaged") from error
+            raise self._broken("its table of records is damaged") from private_cause(error)
         if (
             sum(one.size for one in entries.values() if one.is_plain) > self._size
             or len(entries) != count

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.folded_frames import folds
+from ..core.folded_frames import folds, private_cause
 from ..core.short_repr import short_repr
 from .archive_reader import Archive
 from .budget import Budget
@@ -65,7 +65,7 @@ def load(
         f: A path, or a file object with `read` and `seek`.
         map_location: Where to put tensors: a device, its name, a dict of names, or a function of a
             storage and a name. None restores the devices that the tensors had when saved.
-        pickle_module: The pickle module to use instead of pickle; not with weights_only=True.
+        pickle_module: The module to use instead of pickle, or None; not with weights_only=True.
         weights_only: Whether to read only data. None means True without a pickle_module.
         mmap: Whether to map the file at a path into memory, so that tensors are read on access. The
             file is never changed.
@@ -171,14 +171,14 @@ def _said_of(called: str, *, is_safe: bool) -> Iterator[None]:
             f"{begin}{called} needs more than tensors and plain values: "
             f"WeightsUnpickler error: {error}. With weights_only=False it may load, and can run "
             "any code then: do that only if you trust who made the file"
-        ) from error
+        ) from private_cause(error)
     except pickle.UnpicklingError as error:
         if str(error).startswith(called):
             raise
         by = "WeightsUnpickler error: " if is_safe else ""
         raise pickle.UnpicklingError(
             f"{begin}{called} is damaged, or no save() made it: {by}{error}"
-        ) from error
+        ) from private_cause(error)
 
 
 @contextmanager

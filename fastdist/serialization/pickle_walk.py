@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any, Final, NamedTuple
 
+from ..core.folded_frames import private_cause
 from .byte_stream import ByteStream
 
 
@@ -45,7 +46,7 @@ def walk(stream: ByteStream, note: Callable[[Any], None]) -> bytes:
     except (ValueError, IndexError, KeyError, TypeError) as error:
         raise UnpicklingError(
             f"the pickle at byte {start} is damaged, or cut off: {str(error)[:200]}"
-        ) from error
+        ) from private_cause(error)
     end, stream.at = stream.at, start
     return stream.read(end - start)
 

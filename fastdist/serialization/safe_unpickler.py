@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any, Final
 
+from ..core.folded_frames import private_cause
 from ..tensor.tensor import Tensor
 from .budget import Budget, brief
 from .rebuilding import bytes_of_copy, give_attributes, give_state, size_of_state
@@ -67,7 +68,9 @@ class SafeUnpickler:
                 action(self)
             value = self._stack.pop()
         except (IndexError, KeyError, struct.error, UnicodeDecodeError) as error:
-            raise UnpicklingError("the pickle takes more than it holds, or is cut off") from error
+            raise UnpicklingError(
+                "the pickle takes more than it holds, or is cut off"
+            ) from private_cause(error)
         require_shallow(value)
         return value
 
@@ -132,7 +135,7 @@ class SafeUnpickler:
             raise UnpicklingError(
                 f"Python 2 wrote text in it that is not {self._encoding} ({brief(data)}); give "
                 "load() the encoding, such as encoding='latin1', or encoding='bytes'"
-            ) from error
+            ) from private_cause(error)
 
     def _binbytes(self, size: int) -> None:
         self._stack.append(self._take(self._number(size)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.folded_frames import private_cause
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from .layout import Layout, Shape, count_elements
@@ -99,7 +100,7 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
     try:
         shape = tuple([n.__index__() for n in size])
     except (AttributeError, TypeError) as error:
-        raise TypeError(f"sizes must be integers, got {short_repr(size)}") from error
+        raise TypeError(f"sizes must be integers, got {short_repr(size)}") from private_cause(error)
     if any(n < 0 for n in shape):
         raise ShapeError(
             f"Trying to create tensor with negative dimension {short_repr(min(shape))}: "
@@ -152,4 +153,6 @@ def integers(name: str, sizes: Any) -> list[int]:
     try:
         return [size.__index__() for size in all_of(sizes)]
     except (AttributeError, TypeError) as error:
-        raise TypeError(f"{name}(): sizes must be integers, got {short_repr(sizes)}") from error
+        raise TypeError(
+            f"{name}(): sizes must be integers, got {short_repr(sizes)}"
+        ) from private_cause(error)

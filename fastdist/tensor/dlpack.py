@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU, Device
+from ..core.folded_frames import private_cause
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from .storage import storage_of
@@ -190,7 +191,7 @@ def _from_capsule(capsule: Any) -> Tensor:
         raise RuntimeError(
             "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed "
             f"only once, so you might have already constructed a tensor from it once. ({error})"
-        ) from error
+        ) from private_cause(error)
     if not array.flags.writeable and not says_read_only:
         # Capsules before DLPack 1 have no read-only flag. NumPy assumes that their memory is
         # read-only; all other libraries write to it.

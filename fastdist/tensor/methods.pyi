@@ -150,7 +150,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape. For complex input, the tensor is real.
@@ -167,7 +167,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape. For complex input, the tensor is real.
@@ -184,7 +184,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape. For complex input, the tensor is real.
@@ -201,7 +201,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape. For complex input, the tensor is real.
@@ -218,7 +218,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -229,7 +229,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -248,7 +248,7 @@ class TensorMethods:
             input: The tensor.
             other: The second summand, a tensor or a number.
             alpha: The number by which `other` is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -270,7 +270,7 @@ class TensorMethods:
             input: The tensor.
             other: The second summand, a tensor or a number.
             alpha: The number by which `other` is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -331,7 +331,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool, or of uint8 if input is uint8.
@@ -367,7 +367,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -384,7 +384,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -407,7 +407,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool, or of uint8 if input is uint8.
@@ -430,7 +430,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -441,7 +441,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -467,7 +467,7 @@ class TensorMethods:
         Args:
             input: The y coordinates of the points.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -479,7 +479,7 @@ class TensorMethods:
         Args:
             input: The y coordinates of the points.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -499,7 +499,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64.
@@ -520,7 +520,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64.
@@ -541,7 +541,7 @@ class TensorMethods:
             dim: The axis to sort along.
             descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of the shape of input.
@@ -586,7 +586,7 @@ class TensorMethods:
         Args:
             input: The y coordinates of the points.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -598,7 +598,7 @@ class TensorMethods:
         Args:
             input: The y coordinates of the points.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -618,13 +618,13 @@ class TensorMethods:
                 gradient is given
 
         Args:
-                gradient: The gradient with respect to this tensor, in this tensor's shape; for a tensor
-                    with one element it may be left out, and is then 1.
+            gradient: The gradient with respect to this tensor, of its shape; 1 if None, which only a
+                tensor with one element allows.
             retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
                 None.
             create_graph: Whether to record the pass, for second derivatives.
-                inputs: The tensors or graph edges whose `.grad` receives gradients: one, several, or a
-                    dict; all leaves if None.
+            inputs: The tensors or graph edges whose `.grad` receives gradients: one, several, or a
+                dict; all leaves if None.
 
         Example:
             >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -645,7 +645,7 @@ class TensorMethods:
             input: The probability of each element. If p is given, only its shape and dtype are used.
             p: One probability for all elements, or a tensor of probabilities.
             generator: The generator to draw from; the default one if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
@@ -710,7 +710,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mat2: The right matrices, of shape (b, k, m).
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of shape (b, n, m), for an input of shape (b, n, k).
@@ -774,7 +774,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -788,7 +788,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -855,7 +855,7 @@ class TensorMethods:
             input: The tensor.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: Both bounds are None.
@@ -876,7 +876,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             min: The lower bound, a number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex.
@@ -896,7 +896,7 @@ class TensorMethods:
             input: The tensor.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: Both bounds are None.
@@ -994,7 +994,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1011,7 +1011,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1090,7 +1090,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis along which to add.
             dtype: The dtype of the additions and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -1138,7 +1138,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has neither one nor two axes.
@@ -1180,7 +1180,7 @@ class TensorMethods:
             dim: The axis.
             prepend: A tensor to insert before input; nothing if None.
             append: A tensor to append to input; nothing if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has no axes, or n is negative.
@@ -1209,7 +1209,7 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
@@ -1234,7 +1234,7 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
@@ -1258,7 +1258,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             tensor: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
@@ -1287,7 +1287,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -1305,7 +1305,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -1348,7 +1348,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1369,7 +1369,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1492,7 +1492,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -1506,7 +1506,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -1551,7 +1551,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape of index and the dtype of input.
@@ -1590,7 +1590,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             vec2: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m), for vectors of n and m elements.
@@ -1709,7 +1709,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: The indices of slices, a vector of int64 or int32.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
@@ -1735,7 +1735,7 @@ class TensorMethods:
 
         Args:
             input: A square matrix, or a batch of square matrices.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: The matrices are not square, or one is singular.
@@ -1825,7 +1825,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1842,7 +1842,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1859,7 +1859,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1916,7 +1916,7 @@ class TensorMethods:
             input: The tensor.
             end: The result for weight 1.
             weight: A number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1932,7 +1932,7 @@ class TensorMethods:
             input: The tensor.
             end: The result for weight 1.
             weight: A number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1955,7 +1955,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1972,7 +1972,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1989,7 +1989,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2006,7 +2006,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2023,7 +2023,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2040,7 +2040,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2057,7 +2057,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2074,7 +2074,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2097,7 +2097,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis along which the exponentials of the result add up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is not floating-point, and dtype is None.
@@ -2123,7 +2123,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2141,7 +2141,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2158,7 +2158,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -2172,7 +2172,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -2203,7 +2203,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -2255,7 +2255,7 @@ class TensorMethods:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
@@ -2271,7 +2271,7 @@ class TensorMethods:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
@@ -2295,7 +2295,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> x = torch.tensor([-1, 2, 3])
@@ -2312,7 +2312,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right operand.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2333,8 +2333,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2360,8 +2360,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2387,8 +2387,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2411,7 +2411,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2435,7 +2435,7 @@ class TensorMethods:
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype of the computation and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -2452,7 +2452,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: Tensors into which the result is written.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`.
@@ -2473,7 +2473,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: Tensors into which the result is written.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`.
@@ -2495,8 +2495,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2522,8 +2522,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2549,8 +2549,8 @@ class TensorMethods:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -2573,7 +2573,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2592,7 +2592,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mat2: The right matrix, of shape (k, m).
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m), for an input of shape (n, k).
@@ -2658,7 +2658,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2679,7 +2679,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2705,7 +2705,7 @@ class TensorMethods:
             num_samples: The number of indices for each row.
             replacement: Whether an index may be drawn twice.
             generator: The generator to draw from; the default one if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
@@ -2719,7 +2719,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2740,7 +2740,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -2769,7 +2769,7 @@ class TensorMethods:
             nan: The replacement for NaN; 0 if None.
             posinf: The replacement for inf; the largest finite number of the dtype if None.
             neginf: The replacement for -inf; the smallest (negative) finite number if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             TypeError: nan, posinf or neginf is not a number.
@@ -2824,7 +2824,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2839,7 +2839,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2853,7 +2853,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2867,7 +2867,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2881,7 +2881,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2895,7 +2895,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -3007,7 +3007,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3026,7 +3026,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3045,7 +3045,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3068,7 +3068,7 @@ class TensorMethods:
             p: The order: a number, inf, "fro" or "nuc".
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
             dtype: The dtype to compute in; None means the dtype of input.
 
         Example:
@@ -3083,7 +3083,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -3098,7 +3098,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -3138,7 +3138,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             vec2: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m), for vectors of n and m elements.
@@ -3193,7 +3193,7 @@ class TensorMethods:
         Args:
             input: The base: a tensor or a number.
             exponent: A tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and exponent.
@@ -3211,7 +3211,7 @@ class TensorMethods:
         Args:
             input: The base: a tensor or a number.
             exponent: A tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and exponent.
@@ -3234,7 +3234,7 @@ class TensorMethods:
             dim: The axis to multiply along; all axes if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype of the products and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -3259,7 +3259,7 @@ class TensorMethods:
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
             interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -3290,7 +3290,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3307,7 +3307,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3352,7 +3352,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool or complex.
@@ -3366,7 +3366,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool or complex.
@@ -3406,9 +3406,10 @@ class TensorMethods:
 
         Args:
             input: The tensor; or the counts, if repeats is left out.
-            repeats: A count for all, or a tensor with one count for each element or slice.
+            repeats: A count for all, or a tensor with one count for each element or slice. If None,
+                input has the counts, and the result is indices.
             dim: The axis; if None, input is flattened.
-            output_size: The length of the result. If given, the call does not wait for a GPU.
+            output_size: The length of the result; computed if None, for which the call waits for a GPU.
 
         Raises:
             RuntimeError: A count is negative or not an integer, or there is not one count for each
@@ -3440,7 +3441,7 @@ class TensorMethods:
             input: The tensor.
             *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
                 -1, which is replaced by the length that follows from the others.
-            shape: The same as sizes, under NumPy's name.
+            shape: The same as sizes, under NumPy's name; None: sizes are given.
 
         Example:
             >>> torch.arange(6).reshape(2, -1)
@@ -3522,7 +3523,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -3538,7 +3539,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3555,7 +3556,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3578,10 +3579,10 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: Indices along dim, in int64.
-            src: A tensor at least as large as index, or a number.
-            value: A number, instead of src.
+            src: A tensor at least as large as index, or a number; None: value is given.
+            value: A number, instead of src; None: src is given.
             reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
@@ -3664,7 +3665,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3681,7 +3682,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3698,7 +3699,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex; use sgn.
@@ -3712,7 +3713,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex; use sgn.
@@ -3728,7 +3729,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3745,7 +3746,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3780,7 +3781,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis along which the result adds up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -3800,7 +3801,7 @@ class TensorMethods:
             dim: The axis.
             descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
-            out: A pair of tensors into which the values and indices are written.
+            out: A pair of tensors into which the values and indices are written; new ones if None.
 
         Returns:
             A pair with the fields `values` and `indices`.
@@ -3825,9 +3826,9 @@ class TensorMethods:
 
         Args:
             tensor: The tensor.
-            split_size_or_sections: The length of each view, or a list of lengths.
+            split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             dim: The axis to divide.
-            split_size: The same as split_size_or_sections, under the name that the method uses.
+            split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Raises:
             RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -3846,7 +3847,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3863,7 +3864,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3880,7 +3881,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape and dtype; bool gives int64.
@@ -3897,7 +3898,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape and dtype; bool gives int64.
@@ -3938,7 +3939,7 @@ class TensorMethods:
             unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
             keepdim: Whether the reduced axes stay, with length 1.
             correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
@@ -3969,7 +3970,7 @@ class TensorMethods:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which `other` is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -3988,7 +3989,7 @@ class TensorMethods:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which `other` is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -4007,7 +4008,7 @@ class TensorMethods:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which `other` is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -4026,7 +4027,7 @@ class TensorMethods:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which `other` is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -4046,7 +4047,7 @@ class TensorMethods:
             dim: The axis or axes to sum over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype of the additions and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -4074,7 +4075,7 @@ class TensorMethods:
             input: The tensor.
             some: Whether U and V have only as many columns as there are singular values.
             compute_uv: Whether to compute U and V.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -4113,7 +4114,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.tan(torch.tensor([0.0]))
@@ -4124,7 +4125,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.tan(torch.tensor([0.0]))
@@ -4135,7 +4136,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -4152,7 +4153,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -4236,7 +4237,7 @@ class TensorMethods:
             dim: The axis.
             largest: Whether to return the largest elements, or the smallest ones.
             sorted: Ignored: the elements are always sorted.
-            out: A pair of tensors into which the values and indices are written.
+            out: A pair of tensors into which the values and indices are written; new ones if None.
 
         Returns:
             A pair with the fields `values` and `indices`.
@@ -4293,7 +4294,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has fewer than two axes.
@@ -4312,7 +4313,7 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
@@ -4461,9 +4462,9 @@ class TensorMethods:
 
         Args:
             tensor: The tensor.
-            split_size_or_sections: The length of each view, or a list of lengths.
+            split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             dim: The axis to divide.
-            split_size: The same as split_size_or_sections, under the name that the method uses.
+            split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Raises:
             RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -4509,7 +4510,7 @@ class TensorMethods:
             unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
             keepdim: Whether the reduced axes stay, with length 1.
             correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))

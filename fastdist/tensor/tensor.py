@@ -11,6 +11,7 @@ from ..core import dtypes
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError, NoDataError, ShapeError
+from ..core.folded_frames import fold
 from ..core.memory_format import (
     MemoryFormat,
     MemoryLayout,
@@ -193,7 +194,11 @@ class Tensor(TensorMethods, metaclass=TensorType):
             >>> torch.zeros(2, 3).size(), torch.zeros(2, 3).size(1)
             (fastdist.Size([2, 3]), 3)
         """
-        return self.shape if dim is None else self._layout.shape[axis_number(self._layout, dim)]
+        try:
+            return self.shape if dim is None else self._layout.shape[axis_number(self._layout, dim)]
+        except Exception as error:
+            fold(error)
+            raise
 
     @overload
     def stride(self, dim: None = None) -> Shape: ...
@@ -212,16 +217,19 @@ class Tensor(TensorMethods, metaclass=TensorType):
             >>> torch.zeros(2, 3).stride()
             (3, 1)
         """
-        layout = self._layout
-        strides = layout.strides
-        base = None if self._extra is None else self._extra.base
-        if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
-            # Tensors whose strides differ only in axes of length 0 or 1 share a layout. `_array`
-            # has the strides of this tensor, except where NumPy sets 0: in new axes and in empty
-            # arrays.
-            own = [step // self.itemsize for step in self._array.strides]
-            strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
-        return strides if dim is None else strides[axis_number(layout, dim)]
+        try:
+            layout = self._layout
+            strides = layout.strides
+            base = None if self._extra is None else self._extra.base
+            if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
+                # Tensors whose strides differ only in axes of length 0 or 1 share a layout. The
+                # array has the real ones, but 0 from NumPy in new axes and in empty arrays.
+                own = [step // self.itemsize for step in self._array.strides]
+                strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
+            return strides if dim is None else strides[axis_number(layout, dim)]
+        except Exception as error:
+            fold(error)
+            raise
 
     def dim(self) -> int:
         """Return the number of axes.

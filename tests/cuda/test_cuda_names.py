@@ -198,6 +198,8 @@ def test_an_accelerator_is_used_for_a_block_and_gives_back_its_cache(
     with accelerator.device_index(1):
         assert accelerator.current_device_index() == 1
     assert accelerator.current_device_index() == 0
+    x = fd.ones(4096, device="cuda:0")
+    assert accelerator.memory_reserved() == cuda.memory_reserved() >= x.nbytes
     freed = list[str]()
     monkeypatch.setattr(fibres, "free_reserved", lambda: freed.append("all"))
     accelerator.empty_cache()

@@ -71,7 +71,7 @@ LEVELS: tuple[dict[str, str], ...] = (
         "sockets.authenticator._handler_lock": "the thread that checks strangers",
         "sockets.connections.Connections._lock": "the connections of a listener",
         "links.hub._Peer.watch_lock": "the watch over one peer",
-        "process_group.work.Lane._changed": "the jobs of a lane",
+        "process_group.work.Lane._lock": "the jobs of a lane",
     },
     {
         "arena.fork._lock": "the helper that forks",
@@ -139,5 +139,6 @@ CONDITIONS = (
     "concurrency.thread_pool.ThreadPool._all_left",
     "pipe.credit.Credit._returned",
     "pipe.pipe.Pipe._look_ended",
+    "process_group.work.Lane._changed",
     "rpc.metrics.CallCounts._changed",
 )

@@ -18,7 +18,7 @@ Step = Callable[[], object]
 
 
 class _Stop:
-    """Stops a thread before its n-th instruction, from 0, in files whose names end with `within`."""
+    """Stops a thread before its n-th instruction, from 0, in files that end with `within`."""
 
     def __init__(self, number: int, within: tuple[str, ...]) -> None:
         self.reached = threading.Event()

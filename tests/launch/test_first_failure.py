@@ -189,7 +189,7 @@ def test_the_text_of_an_exit_is_referred_to(start_run: Any) -> None:
     said, headline, reference = run.err.decode().splitlines()
     assert said == "[rank 0] give --data FOLDER"
     assert "rank 0 failed with exit status 1 (pid " in headline
-    assert reference == "the last line that it wrote is above: give --data FOLDER"
+    assert reference == "the last line that it wrote is above"
 
 
 def test_a_traceback_that_had_to_be_shown_is_referred_to(

@@ -40,7 +40,7 @@ def relu(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool or complex.
@@ -67,7 +67,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -85,9 +85,7 @@ def sigmoid(input: Tensor) -> Tensor:
     "sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", known_as="sigmoid"
 )
 def logistic(input: Tensor) -> Tensor:
-    """Return 1 / (1 + exp(-input)), for use in derivatives of other ops. The derivatives of this op
-    are precise even where |input| is large.
-    """
+    """Return 1 / (1 + exp(-input)); its derivatives are precise even where |input| is large."""
 
 
 @pointwise(
@@ -103,7 +101,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> F.logsigmoid(torch.tensor([0.0]))
@@ -369,7 +367,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is not floating-point.
@@ -506,7 +504,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: GivenOut = None) -> T
     Args:
         input: The tensor.
         approximate: "none", or "tanh" for a cheaper formula.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> F.gelu(torch.tensor([-1.0, 1.0]))

@@ -191,8 +191,8 @@ def avg_pool2d(
         padding: The number of zeros added at each end of an axis.
         ceil_mode: Whether to include windows that begin inside of the image but end outside.
         count_include_pad: Whether added zeros count as elements of a window.
-        divisor_override: The divisor of sums, instead of the number of elements.
-        out: A tensor into which the result is written, in place of a new one.
+        divisor_override: The divisor of sums; the number of elements if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.

@@ -396,9 +396,9 @@ def cross_entropy(
         input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,); all 1 if None.
-        size_average: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
         ignore_index: A class; targets of this class do not contribute to the loss.
-        reduce: Deprecated; see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The share of the target that is distributed over all classes, 0 to 1.
 

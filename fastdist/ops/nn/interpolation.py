@@ -59,12 +59,12 @@ def interpolate(
 
     Args:
         input: The tensor.
-        size: The size of the result, one number or one for each spatial axis.
-        scale_factor: The factor by which the image is scaled, instead of size.
+        size: The size of the result, a number or one for each spatial axis; None: scale_factor.
+        scale_factor: The factor by which the image is scaled; None: size is given.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
             "trilinear".
-        align_corners: Whether the outermost elements keep their positions.
-        recompute_scale_factor: Whether the factor is recomputed from the rounded size.
+        align_corners: Whether the outermost elements keep their positions; False if None.
+        recompute_scale_factor: Whether to compute the factor again from the rounded size; None: no.
         antialias: Whether to apply a low-pass filter before an image is reduced.
 
     Example:

@@ -195,8 +195,8 @@ def mse_loss(
     Args:
         input: The tensor.
         target: A tensor of the shape of input.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
 
@@ -229,8 +229,8 @@ def l1_loss(
     Args:
         input: The tensor.
         target: A tensor of the shape of input.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
 
@@ -315,8 +315,8 @@ def binary_cross_entropy_with_logits(
         input: The tensor.
         target: The probability of 1, of the shape of input.
         weight: A weight for each element; all 1 if None.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         pos_weight: The weight of targets that are 1, for each class.
 

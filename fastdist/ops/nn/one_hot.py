@@ -10,6 +10,7 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import int64
 from ...core.errors import DTypeError
+from ...core.folded_frames import fold
 from ...dispatch.composite import before, composite
 from ...graph.modes import modes
 from ...interpreters.batched_tensor import unbatched
@@ -26,22 +27,26 @@ def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def quick(tensor: Tensor, num_classes: int = -1) -> Any:
-        if (
-            tensor.__class__ not in modes.plain
-            or num_classes.__class__ is not int
-            or (layout := tensor._layout).dtype is not int64
-            or layout.device is not CPU
-            or not layout.numel
-        ):
-            return general(tensor, num_classes)
-        numbers = tensor._array
-        count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
-        if count <= 0 or count * layout.numel > _FEW:
-            return general(tensor, num_classes)
-        hits = numbers[..., None] == np.arange(count)
-        if np.count_nonzero(hits) != layout.numel:
-            return general(tensor, num_classes)  # raises an error with an explanation
-        return from_array(hits.astype(np.int64))
+        try:
+            if (
+                tensor.__class__ not in modes.plain
+                or num_classes.__class__ is not int
+                or (layout := tensor._layout).dtype is not int64
+                or layout.device is not CPU
+                or not layout.numel
+            ):
+                return general(tensor, num_classes)
+            numbers = tensor._array
+            count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
+            if count <= 0 or count * layout.numel > _FEW:
+                return general(tensor, num_classes)
+            hits = numbers[..., None] == np.arange(count)
+            if np.count_nonzero(hits) != layout.numel:
+                return general(tensor, num_classes)  # it raises an explained error
+            return from_array(hits.astype(np.int64))
+        except Exception as error:
+            fold(error)
+            raise
 
     return quick
 

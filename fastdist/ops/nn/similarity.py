@@ -24,7 +24,7 @@ def normalize(
         p: The order of the norm.
         dim: The axis or axes over which norms are computed.
         eps: The smallest divisor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is neither floating-point nor complex.

@@ -35,7 +35,7 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
         input: The tensor.
         other: The second summand, a tensor or a number.
         alpha: The number by which `other` is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -69,7 +69,7 @@ def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
         input: The tensor.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which `other` is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -125,7 +125,7 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
@@ -252,7 +252,7 @@ def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     Args:
         input: The base: a tensor or a number.
         exponent: A tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and exponent.
@@ -290,7 +290,7 @@ def neg(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -310,7 +310,7 @@ def abs(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape. For complex input, the tensor is real.
@@ -333,7 +333,7 @@ def sign(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex; use sgn.
@@ -355,7 +355,7 @@ def reciprocal(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -375,7 +375,7 @@ def square(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
@@ -395,7 +395,7 @@ def sqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -415,7 +415,7 @@ def rsqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.

@@ -26,7 +26,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: GivenOut = No
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: Both bounds are None.
@@ -88,7 +88,7 @@ def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = Non
     Args:
         input: The tensor.
         min: The lower bound, a number or a tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex.

@@ -13,7 +13,7 @@ def eq(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -34,7 +34,7 @@ def ne(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -71,7 +71,7 @@ def isnan(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -91,7 +91,7 @@ def isinf(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -111,7 +111,7 @@ def isfinite(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -150,7 +150,7 @@ def logical_not(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -168,7 +168,7 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.

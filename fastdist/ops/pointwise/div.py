@@ -23,7 +23,7 @@ def div(
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the broadcast shape of input and other. For integers without a rounding_mode,

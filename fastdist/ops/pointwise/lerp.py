@@ -29,7 +29,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
         input: The tensor.
         end: The result for weight 1.
         weight: A number or a tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)

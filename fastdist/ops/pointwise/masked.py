@@ -52,7 +52,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.

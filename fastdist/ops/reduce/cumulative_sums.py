@@ -40,7 +40,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
         input: The tensor.
         dim: The axis along which to add.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.

@@ -29,7 +29,7 @@ def diff(
         dim: The axis.
         prepend: A tensor to insert before input; nothing if None.
         append: A tensor to append to input; nothing if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has no axes, or n is negative.

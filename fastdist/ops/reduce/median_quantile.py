@@ -119,7 +119,7 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
         input: The tensor.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: Tensors into which the result is written.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`.
@@ -289,7 +289,7 @@ def quantile(
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)

@@ -68,7 +68,7 @@ def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -88,7 +88,7 @@ def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -237,7 +237,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64.
@@ -266,7 +266,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64.
@@ -316,8 +316,8 @@ def max(
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
@@ -353,8 +353,8 @@ def min(
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,

@@ -62,7 +62,7 @@ def var(
         unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
         correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
@@ -160,7 +160,7 @@ def std(
         unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
         correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
@@ -476,7 +476,7 @@ def norm(
         p: The order: a number, inf, "fro" or "nuc".
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
         dtype: The dtype to compute in; None means the dtype of input.
 
     Example:

@@ -102,7 +102,7 @@ def sum(
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -155,7 +155,7 @@ def mean(
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the computation and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -199,7 +199,7 @@ def prod(
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the products and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -259,7 +259,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool, or of uint8 if input is uint8.
@@ -286,7 +286,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool, or of uint8 if input is uint8.
@@ -385,7 +385,7 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.

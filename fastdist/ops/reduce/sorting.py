@@ -94,7 +94,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         dim: The axis.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
-        out: A pair of tensors into which the values and indices are written.
+        out: A pair of tensors into which the values and indices are written; new ones if None.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -121,7 +121,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
         dim: The axis to sort along.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of the shape of input.
@@ -153,7 +153,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         dim: The axis.
         largest: Whether to return the largest elements, or the smallest ones.
         sorted: Ignored: the elements are always sorted.
-        out: A pair of tensors into which the values and indices are written.
+        out: A pair of tensors into which the values and indices are written; new ones if None.
 
     Returns:
         A pair with the fields `values` and `indices`.

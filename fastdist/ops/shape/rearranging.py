@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.folded_frames import fold, private_cause
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
@@ -105,7 +106,7 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
         raise TypeError(
             f"roll(): argument {short_repr(name)} must be an integer or a tuple of integers, "
             f"not {short_repr(values)}"
-        ) from error
+        ) from private_cause(error)
 
 
 @roll.batches
@@ -183,25 +184,29 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
     """Return `flatten` with a short path for a plain tensor in C order and the default end_dim."""
 
     def quick(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
-        if (
-            input.__class__ not in modes.plain
-            or start_dim.__class__ is not int
-            or end_dim.__class__ is not int
-            or end_dim != -1
-        ):
+        try:
+            if (
+                input.__class__ not in modes.plain
+                or start_dim.__class__ is not int
+                or end_dim.__class__ is not int
+                or end_dim != -1
+            ):
+                return general(input, start_dim, end_dim)
+            layout = input._layout
+            known = layout.routes.get(("flatten", start_dim))
+            if known is not None:
+                return view.again(input, known)
+            if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
+                sizes = (*layout.shape[:start_dim], -1)
+                seen = view(input, *sizes)
+                known = layout.routes.get((view, sizes, tuple))
+                if known is not None and known.run is not None:
+                    layout.routes.remember(("flatten", start_dim), known)
+                return seen
             return general(input, start_dim, end_dim)
-        layout = input._layout
-        known = layout.routes.get(("flatten", start_dim))
-        if known is not None:
-            return view.again(input, known)
-        if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
-            sizes = (*layout.shape[:start_dim], -1)
-            seen = view(input, *sizes)
-            known = layout.routes.get((view, sizes, tuple))
-            if known is not None and known.run is not None:
-                layout.routes.remember(("flatten", start_dim), known)
-            return seen
-        return general(input, start_dim, end_dim)
+        except Exception as error:
+            fold(error)
+            raise
 
     return quick
 

@@ -297,9 +297,9 @@ def split(
 
     Args:
         tensor: The tensor.
-        split_size_or_sections: The length of each view, or a list of lengths.
+        split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
         dim: The axis to divide.
-        split_size: The same as split_size_or_sections, under the name that the method uses.
+        split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
         RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.

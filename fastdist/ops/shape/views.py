@@ -480,7 +480,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
             -1, which is replaced by the length that follows from the others.
-        shape: The same as sizes, under NumPy's name.
+        shape: The same as sizes, under NumPy's name; None: sizes are given.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)

@@ -123,7 +123,7 @@ def by_differences(
 
 
 def by_backward(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the derivatives row by row, by backward; one member's gradient contains a 1."""
+    """Return the derivatives row by row, each from a backward whose seeds are 0 but for one 1."""
 
     def member(rank: int) -> list[list[float]]:
         x = fd.from_numpy(given[rank].copy()).requires_grad_()

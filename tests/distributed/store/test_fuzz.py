@@ -15,6 +15,7 @@ from fastdist.core.errors import AuthenticationError, MessageError, StoreError
 from fastdist.distributed.sockets import connect, make_socket, tcp_endpoint
 from fastdist.distributed.store import FileStore, TCPStore
 from fastdist.distributed.store.access import client_security
+from fastdist.distributed.store.answers import require_ok
 from fastdist.distributed.store.requests import (
     MAX_KEY_BYTES,
     MAX_MEMBERS,
@@ -25,7 +26,6 @@ from fastdist.distributed.store.requests import (
     Status,
 )
 from fastdist.distributed.store.state import StoreState
-from fastdist.distributed.store.store import require_ok
 from fastdist.distributed.store.wire import (
     Question,
     Reply,
