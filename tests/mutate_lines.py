@@ -67,10 +67,10 @@ class Tracer:
         return self._line
 
     def keep_up(self) -> None:
-        """Reset if another test has started."""
+        """Do nothing; `ChildTracer` forgets its lines when another test has started."""
 
     def note(self, line: Line) -> None:
-        """Handle a line that has run for the first time."""
+        """Do nothing; `ChildTracer` writes each line when it first runs."""
 
 
 class ChildTracer(Tracer):

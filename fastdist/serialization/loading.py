@@ -67,8 +67,8 @@ def load(
             storage and a name. None restores the devices that the tensors had when saved.
         pickle_module: The module to use instead of pickle, or None; not with weights_only=True.
         weights_only: Whether to read only data. None means True without a pickle_module.
-        mmap: Whether to map the file at a path into memory, so that tensors are read on access. The
-            file is never changed.
+        mmap: Whether to map the file at a path into memory, so that tensors are read on access;
+            None: no. The file is never changed.
         **pickle_load_args: Options of the unpickler, such as the encoding of Python 2 strings.
 
     Example:

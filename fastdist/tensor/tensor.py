@@ -44,8 +44,7 @@ class Extra:
     AccumulateGrad.
     """
 
-    # Defaults are in the class, not in __init__: each view has an Extra, and sets only `base` and
-    # `replay`.
+    # Defaults are in the class: each view has an Extra, and sets only `base` and `replay`.
     base: Tensor | None = None
     # The chain of (view op, arguments) that makes this view from its base.
     replay: ViewSteps | None = None
@@ -344,8 +343,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     # Tensors are hashed by identity, because `==` is an op that compares elements.
     __hash__ = object.__hash__
 
-    # Because of this priority, NumPy leaves `array * tensor` to Tensor, which records it in the
-    # graph.
+    # Makes NumPy leave `array * tensor` to Tensor, which records it in the graph.
     __array_priority__ = 1000
 
     def __repr__(self) -> str:
@@ -511,8 +509,7 @@ def layout_near(array: Any, layout: Layout) -> Layout:
         if array.flags.c_contiguous:
             return layout
         if not any(array.strides):
-            # The gradient of a sum is one number that is expanded. The layout of such arrays is
-            # cached for later passes.
+            # The gradient of a sum is one number that is expanded; its layout is cached.
             found: Layout | None = layout.routes.get(_ONE_NUMBER)
             return found or layout.routes.remember(_ONE_NUMBER, layout_of(array, layout.device))
     if (

@@ -1,4 +1,4 @@
-"""The public functions and classes of the distributed rooms say what each parameter means."""
+"""The docstrings of public functions and classes for distributed work explain each parameter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOMS = words(
     """
 )
 UNSAID = {"self", "args", "kwargs"}
-# PyTorch's names of internals: agents, handlers and options of methods of ProcessGroup.
+# PyTorch's names of internal classes: agents, handlers and options of ProcessGroup's methods.
 INTERNAL = re.compile(
     r"Agent|Backend|Context|Handler|Metadata|Options$|Profiler|Reply|handler|Work$|ProcessGroup$"
 )

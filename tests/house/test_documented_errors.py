@@ -1,7 +1,7 @@
-"""The most used names list the errors that wrong arguments raise, and those errors are raised.
+"""The most used names document the errors that wrong arguments raise, and calls raise these errors.
 
-Each line of `documented_errors.txt` has a name, an error of its docstring, and a call that raises
-it.
+Each line of `documented_errors.txt` has a name, an error in the docstring of this name, and a call
+that raises the error.
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     examples = {name: doctest.DocTestParser().get_examples(doc_of(name)) for name in NAMES}
     assert [name for name, some in examples.items() if not some] == []
-    # The examples of these names start and end the worker that the other examples call.
+    # The first examples to run: they start and end the worker that the examples of other names
+    # call.
     first = [name for name in NAMES if "rpc.init_rpc(" in doc_of(name)]
     wrong = [text for name in first if (text := printed_by(name, examples[name]))]
     place = f"file://{tmp_path}/store"
@@ -122,7 +123,7 @@ def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def printed_by(name: str, examples: list[doctest.Example]) -> str:
-    """Return the differences between the output of examples and the docstring."""
+    """Run examples, and return the differences between their output and the docstring."""
     torch.manual_seed(0)
     test = doctest.DocTest(examples, dict(GIVEN), name, None, None, None)
     printed: list[str] = []

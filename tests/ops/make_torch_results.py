@@ -67,7 +67,7 @@ def count_of(name: str) -> int:
 
 
 def grid(*axes: list[Any]) -> list[list[Any]]:
-    """Return all combinations of coordinates, one list per axis; the last axis moves fastest."""
+    """Return all combinations of points, as one list per axis; the last axis changes fastest."""
     return [list(column) for column in zip(*itertools.product(*axes), strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Ops on complex numbers without a complex kernel: NumPy's values and right derivatives."""
+"""Ops on complex numbers without a complex kernel have NumPy's values and right derivatives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WEIGHT = RNG.standard_normal((3, 2, 3)) + 1j * RNG.standard_normal((3, 2, 3))
 ROWS = fd.tensor([[0, 2, 1, 0]])
 
 Program = Callable[[Any, Any], Any]
-# Functions of two complex tensors, the same in NumPy, and the arguments.
+# By name: (the function of two complex tensors, the same function of NumPy, the arguments).
 PROGRAMS: dict[str, tuple[Program, Program, tuple[Any, Any]]] = {
     "acosh": (lambda a, b: a.acosh(), lambda a, b: np.arccosh(a), (A, B)),
     "sinc": (lambda a, b: a.sinc(), lambda a, b: np.sinc(a), (A, B)),
@@ -149,7 +149,7 @@ def test_derivatives_are_those_of_differences(name: str, samples_alone: bool) ->
     ours, _, arrays = PROGRAMS[name]
     given = [fd.tensor(one, requires_grad=True) for one in arrays]
     assert gradcheck(ours, given, check_forward_ad=True)
-    # Fast mode checks one random direction.
+    # Fast mode checks a single random direction.
     assert gradgradcheck(ours, given, fast_mode=samples_alone)
 
 

@@ -1,4 +1,4 @@
-"""Ops of higher packages are found by name."""
+"""Ops that later layers of the package define are found by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resumed schedulers and closed forms; the expected numbers were made with PyTorch 2.13."""
+"""Resumed schedulers and closed forms; the expected numbers are results of PyTorch 2.13."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import fastdist
 from fastdist import optim
 from fastdist.optim import lr_scheduler
 
-# These tests read only learning rates, so no optimiser takes a step.
+# These tests only read learning rates, so optimisers take no step and schedulers would warn.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step:UserWarning")
 
 Make = Callable[[optim.Optimizer, int], lr_scheduler.LRScheduler]

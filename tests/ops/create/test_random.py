@@ -1,4 +1,4 @@
-"""Random tensors: seeds reproduce them, moments are right, and dtype and device are respected."""
+"""Random tensors: seeds reproduce them; their moments, dtype and device are right."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ RANKS = {
     "linalg.pinv": [
         *of_spread(LA.pinv, np.linalg.pinv),
         *of_definite(lambda x: LA.pinv(x, hermitian=True), np_inv),
-        # Both matrices have rank 1.
+        # An outer product has rank 1 for all x and y.
         case(
             lambda x, y: LA.pinv(fd.outer(x, y)),
             lambda x, y: np.outer(y, x) / (x @ x) / (y @ y),

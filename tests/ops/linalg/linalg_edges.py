@@ -22,7 +22,8 @@ FINITE_ALONE = frozenset(
     for name in CASES.keys() - HALF | {"linalg.matrix_exp", "matrix_exp", "matrix_power"}
     for i in range(len(CASES[name]))
 )
-# Samples with a size in their arguments or formula, and samples that reject tensors without axes.
+# Samples (op, index): first those with a size in their arguments or formula, then those that reject
+# tensors without axes.
 NAMES_THE_SIZE = {
     ("linalg.vander", 0), ("linalg.tensorinv", 0), ("linalg.lu_factor", 6), ("linalg.lu_factor", 7),
     ("linalg.qr", 6), ("linalg.qr", 7), ("linalg.lstsq", 2), ("geqrf", 0),

@@ -358,7 +358,7 @@ def test_tensors_have_pytorch_s_methods() -> None:
 def test_gradients_by_a_factor_are_those_of_all_its_changes(
     name: str, upper: bool, dtype: Any
 ) -> None:
-    """The gradient equals the gradient through the factor's product, also outside the triangle."""
+    """The gradient is that of the factor's product, which also has entries outside the triangle."""
     rng = np.random.default_rng(1)
     triangle = np.tril(rng.standard_normal((2, 3, 3)), -1) + 2 * np.eye(3)
     right = fd.tensor(rng.standard_normal((2, 3, 2))).to(dtype)

@@ -96,7 +96,7 @@ def columns(x, kernel, stride, padding, dilation):
 
 
 def added(x, size, kernel, stride, padding, dilation):
-    """Return the adjoint of columns, found by applying columns to an image of element numbers."""
+    """Return the adjoint of `columns`: `columns` of numbered elements says where to add x."""
     channels = x.shape[1] // np.prod(kernel, dtype=int)
     names = np.arange(1, channels * np.prod(size) + 1).reshape(1, channels, *size)
     where = columns(names, kernel, stride, padding, dilation)[0].astype(int)

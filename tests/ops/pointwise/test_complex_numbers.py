@@ -1,4 +1,4 @@
-"""Complex functions have NumPy's values, and derivatives by differences of both parts."""
+"""Complex functions: NumPy's values, and derivatives checked by differences of both parts."""
 
 from __future__ import annotations
 

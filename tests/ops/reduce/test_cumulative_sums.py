@@ -1,4 +1,4 @@
-"""Derivatives of (cumulative) products: linear memory, and right values at zero and infinity."""
+"""Derivatives of `prod` and `cumprod`: linear memory, and right values at zero and infinity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZEROS = {"no zero": [], "a zero": [N // 3]}
 
 
 def numbers(zeros: list[int]) -> np.ndarray:
-    """Return N numbers with zeros at the given indices; products of the others stay near 1."""
+    """Return N numbers, 0 at the given indices; no product of the others vanishes or overflows."""
     x = np.exp(np.random.default_rng(0).standard_normal(N) * 1e-3)
     x[zeros] = 0.0
     return x

@@ -114,7 +114,7 @@ def test_a_row_of_0_leaves_the_derivatives_of_other_rows() -> None:
 
 
 def test_a_gradient_of_one_norm_says_nothing_about_another() -> None:
-    """A gradient stores the quotient of one norm. It is not used for another or after a change."""
+    """The quotient stored with a gradient is used for one norm only, until the gradient changes."""
     a, b = (fd.tensor(v, dtype=fd.float64, requires_grad=True) for v in ([3.0, 4.0], [0.6, 0.8]))
     n, m = a.norm(), b.norm()
     (g,) = fd.autograd.grad(n**2, n, create_graph=True)
