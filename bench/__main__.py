@@ -25,7 +25,7 @@ from bench.kept import keep, when_and_what
 
 # Benchmarks that write their figures to files, and fail if they miss a target.
 HELD = ("first_contact", "gpu")
-# The names on the package index of the modules in benchmarks' NEEDS.
+# Module in the NEEDS of a benchmark -> the package on the package index that has the module.
 PACKAGES = {"zmq": "pyzmq", "prometheus_client": "prometheus_client"}
 
 
@@ -62,7 +62,7 @@ def main() -> None:
             raise SystemExit(f"slower than {options.against}: {', '.join(r.name for r in slower)}")
         return
     one_thread_each()
-    # Before torch, which loads NumPy too: the first import chooses the kernels of NumPy's BLAS.
+    # Before torch: both load NumPy, and the first of them chooses the kernels of NumPy's BLAS.
     importlib.import_module("fastdist")
     facts = machine()
     print(machine_line(facts))
@@ -82,7 +82,7 @@ def main() -> None:
     if wrong:
         raise SystemExit("; ".join(wrong))
     if options.svg:
-        # Imported after one_thread_each, because it loads NumPy.
+        # Imported after one_thread_each, because bench.chart loads NumPy.
         chart = importlib.import_module("bench.chart").chart
         try:
             options.svg.write_text(chart(figures))
@@ -106,7 +106,7 @@ def listing(known: dict[str, str]) -> str:
 
 
 def at_least_two(text: str) -> int:
-    """Return a number of rounds of at least 2, because one round has no spread."""
+    """Return a parsed number of rounds. It must be at least 2, because one round has no spread."""
     rounds = int(text)
     if rounds < 2:
         raise argparse.ArgumentTypeError(f"{rounds} rounds have no spread; take 2 or more")
@@ -114,7 +114,7 @@ def at_least_two(text: str) -> int:
 
 
 def missed(results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the names of the cases whose ratio is above their target."""
+    """Yield the names of the cases whose ratios are above their targets."""
     for result in results:
         for row in result["rows"]:
             if row["ratio"] and row["target"] and row["ratio"]["median"] > row["target"]:
@@ -124,7 +124,7 @@ def missed(results: Sequence[dict[str, Any]]) -> Iterator[str]:
 def run(name: str, rounds: int, device: str | None, tables: dict[str, str]) -> dict[str, Any]:
     """Run one benchmark, and print its facts about the machine and its table.
 
-    If packages are missing, print which ones instead. The table is also stored in `tables`.
+    If packages are missing, print their names instead. The table is also stored in `tables`.
     """
     module = importlib.import_module(module_of(name))
     if lacking := [one for one in getattr(module, "NEEDS", ()) if not find_spec(one)]:

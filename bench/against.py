@@ -2,15 +2,16 @@
 
 Two processes run this tree's module of the benchmark. One imports fastdist and kernels of this
 tree, the other imports both from the commit. With a `--device` that bench simulates, the other
-process also imports the commit's bench, because the simulation fits only the kernels it was written
-for. The processes do not measure on their own: when the module calls `harness.compare`, its cases
-are sent to the parent process, which requests samples from both in interleaved rounds. So changes
-of the machine's clock affect both equally. A ratio is new / old; torch is left out.
+process also imports the commit's bench, because a simulation works only with the kernels for which
+it was written. The processes do not measure on their own: when the module calls `harness.compare`,
+its cases are sent to the parent process, which requests samples from both processes in interleaved
+rounds. So changes of the machine's clock affect both processes equally. A ratio is new / old; torch
+is left out.
 
-The addresses of a process's arrays change the times of some rows by up to 20 % while it runs:
+While a process runs, the addresses of its arrays change the times of some rows by up to 20 %:
 layer_norm of 1e5 numbers had ratios of 0.83 and 1.06 in two pairs of processes of the same commit
-(AMD EPYC, Zen 3). So rows that look slower are timed again in two more pairs of processes, and only
-rows that are slower in all three count.
+(AMD EPYC, Zen 3). So rows that look slower are timed again in two more pairs of processes. Only
+rows that are slower in all three pairs count as slower.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from bench import catalogue, harness
 from bench.catalogue import module_of
 from bench.harness import Case, Row, Stopwatch, compare, table
 
-# A case counts as slower if the lower quartile of new / old is above this.
+# A case counts as slower if the lower quartile of new / old is above this limit.
 LIMIT = 1.03
 # Limits for cases that are very short or bound by memory, whose ratio varies more.
 _WIDER = {"matmul": 1.05, "mul": 1.05, "exp": 1.05}
@@ -75,8 +76,8 @@ def is_slower(row: Row) -> bool:
 def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
     """Return a new folder with fastdist and kernels of a commit (this tree's if commit is None).
 
-    The folder gets this tree's bench; with `whole`, the commit's bench, except this file and
-    catalogue.py.
+    The folder gets this tree's bench. With `whole` it gets the commit's bench, but this tree's
+    against.py and catalogue.py.
     """
     folder.mkdir()
     packages = ("fastdist", "kernels", "bench")
@@ -136,7 +137,7 @@ class _Player:
     def __init__(self, name: str, folder: Path, rounds: int, device: str | None) -> None:
         self._called = f"{name}, {folder.name}"
         self._here, there = Pipe()
-        # Started in its folder, where -m looks first, before any installed fastdist.
+        # Started in its folder, where -m looks for modules before it finds an installed fastdist.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.against", name, str(rounds), str(there.fileno())]
             + [harness.chosen()]
@@ -157,7 +158,7 @@ class _Player:
             ) from None
 
     def offer(self) -> tuple[list[tuple[str, int | None, int]], int] | None:
-        """Return each case's name, turns per sample and parts, and the rounds; None at the end."""
+        """Return (name, turns per sample, parts) of each case, and the rounds; None at the end."""
         offered: tuple[list[tuple[str, int | None, int]], int] | None = self._hear()
         return offered
 

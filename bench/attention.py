@@ -1,4 +1,4 @@
-"""Scaled dot product attention, forward and with its backward, against torch's.
+"""Scaled dot product attention, forward and with its backward pass, against torch's.
 
 At one size it also runs with dropout, with a mask, and with a mask that requires grad.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
-# Samples, heads, length, width; whether it is causal; dtype.
+# Name -> (samples, heads, length, width), whether attention is causal, and dtype.
 SHAPES = {
     "4 x 8 x 256 x 64": ((4, 8, 256, 64), False, "float32"),
     "4 x 8 x 256 x 64, causal": ((4, 8, 256, 64), True, "float32"),
@@ -18,7 +18,7 @@ SHAPES = {
     "1 x 8 x 1024 x 64, causal, bfloat16": ((1, 8, 1024, 64), True, "bfloat16"),
 }
 FORWARD_TARGET, BOTH_TARGET = 0.9, 0.8
-# More arguments for the size 1 x 8 x 1024 x 64.
+# Variants that are also timed, at the size 1 x 8 x 1024 x 64.
 MORE = ("dropout", "mask", "mask that learns")
 
 
@@ -31,7 +31,7 @@ def run(rounds: int) -> list[Row]:
     for name, (shape, is_causal, dtype) in SHAPES.items():
         samples, heads, length, width = shape
         product = 2.0 * samples * heads * length * length * width / (2 if is_causal else 1)
-        # Two products forward; four for the gradients, and one that the backward recomputes.
+        # Forward has two products. Backward has four for the gradients, and recomputes one.
         for both, target, count in ((False, FORWARD_TARGET, 2), (True, BOTH_TARGET, 7)):
             ours, peer = (
                 None if one is None else watch(one, shape, dtype, is_causal=is_causal, both=both)

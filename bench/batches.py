@@ -19,8 +19,8 @@ def _lstm(t: Any, x: Any, *weights: Any) -> Any:
     return t.lstm(x, (state, state), list(weights), True, 1, 0.0, False, False, False)[0]
 
 
-# The function to call, the arguments that are batched, their shapes, and whether PyTorch has a
-# batching rule for it.
+# The function to call, the batched axis of each argument (None if it is not batched), the shapes of
+# the arguments, and whether PyTorch has a batching rule for the function.
 VMAPS: dict[str, tuple[Callable[..., Any], Any, tuple[tuple[int, ...], ...], bool]] = {
     "a net's gradients, each sample's": (
         lambda t, x, *w: t.func.grad(lambda x, *w: _net(t, x, *w).square().sum(), (1, 2))(x, *w),

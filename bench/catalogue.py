@@ -9,7 +9,7 @@ _FOLDER = Path(__file__).parent
 
 
 def benchmarks() -> dict[str, str]:
-    """Return a dict from each benchmark's name to its docstring's first line, without imports."""
+    """Return a dict: benchmark's name -> first line of its docstring. No benchmark is imported."""
     found = {}
     for path in _modules():
         tree = ast.parse(path.read_text())

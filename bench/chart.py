@@ -11,7 +11,7 @@ from fastdist.examples.svg import COLOURS, Axis, Canvas, number
 _WIDTH, _LEFT, _RIGHT = 860, 372, 120
 _TOP, _LINE, _HEADING = 84, 20, 30
 _FASTER, _SLOWER = COLOURS[2], COLOURS[1]
-# The range of the axis; ratios outside of it are drawn at its edge.
+# The range of the axis; ratios outside of this range are drawn at its edge.
 _LOWEST, _HIGHEST = 0.1, 10.0
 
 
@@ -19,7 +19,7 @@ def chart(figures: Mapping[str, Any]) -> str:
     """Draw the figures of `--json`: a dot at the median ratio, and a line between the quartiles.
 
     Left of 1 fastdist is faster. The scale is logarithmic, so twice as fast and half as fast are at
-    equal distances from 1. A vertical stroke in a row is its target.
+    equal distances from 1. A vertical stroke marks a row's target.
 
     Raises  ValueError if no row has a peer
     """

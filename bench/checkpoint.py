@@ -15,16 +15,17 @@ from typing import Any
 from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
 NEEDS = ("zmq",)
-TENSORS = 16  # of 64 MiB
+TENSORS = 16  # of 64 MiB each
 _BYTES = TENSORS * (64 << 20)
 _MOST_ROUNDS = 5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare save, load and async_save of one process, each into a new folder.
+    """Compare save, load and async_save of one process.
 
-    The previous folder is then removed: by keep=1 in fastdist, explicitly for PyTorch. Both sync to
-    the disk; fastdist also checks the data that it reads.
+    Each save writes a new folder, and the previous folder is removed: by keep=1 in fastdist,
+    explicitly for PyTorch. Both libraries sync to the disk; fastdist also checks the data that it
+    reads.
     """
     import fastdist
 

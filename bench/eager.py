@@ -1,4 +1,4 @@
-"""The most common ops on 8x8 float32: without grad, recorded, and with their backward."""
+"""The most common ops on 8x8 float32: without grad, recorded, and with their backward pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
-# The statements, with the names of `operands`. Their results are dropped.
+# Name -> statement, which uses the names of `operands`. Results of statements are dropped.
 POINTWISE = {
     "x + y": "x + y",
     "x - y": "x - y",
@@ -85,7 +85,7 @@ MOVEMENT = {
     "clone": "x.clone()",
     "contiguous": "t.contiguous()",
 }
-# Ops without a gradient, or that are never recorded.
+# Ops that have no gradient or are never recorded.
 PLAIN = {
     "x > 0": "x > 0",
     "x > y": "x > y",

@@ -1,7 +1,7 @@
 """Everyday calls on 8x8: creation, views, writes, optimiser steps, vmap and small layers.
 
-`bench small` times them after its own rows, each with a bound. Calls that record no graph are only
-timed without grad.
+`bench small` times these calls after its own rows, and each call has a bound. Calls that record no
+graph are only timed without grad.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.harness import Case, chosen, stopwatch
 
-# Bound -> statements: the largest allowed ratio to PyTorch's time.
+# The largest allowed ratio to PyTorch's time -> statements.
 CALLS = {
     1.2: """
         zeros(8, 8); ones(8, 8); empty(8, 8); full((8, 8), 2.0); arange(8); zeros_like(x)
@@ -129,7 +129,7 @@ def parameters(library: Any, draw: Callable[..., Any]) -> list[Any]:
 
 
 def steps(library: Any, draw: Callable[..., Any]) -> dict[str, Any]:
-    """Return optimisers over ten parameters each; PyTorch's are the fused ones."""
+    """Return optimisers over ten parameters each; those of PyTorch are fused."""
     how = {"fused": True} if library.__name__ == "torch" else {}
     optim, rate = library.optim, {"lr": 1e-6}
     return {

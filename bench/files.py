@@ -8,13 +8,13 @@ from typing import Any
 
 from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
-LARGE = 16  # tensors of 64 MiB
+LARGE = 16  # the number of tensors of 64 MiB
 SMALL = 10_000
 _MIB = 1 << 20
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare writing and reading; ours also syncs to the disk, and checks the data it reads."""
+    """Compare writing and reading. fastdist also syncs to the disk, and checks what it reads."""
     import fastdist
 
     torch = peer_torch()

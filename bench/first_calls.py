@@ -111,7 +111,7 @@ def _fresh_process(cache: str, **more: str) -> Waits:
 
 
 def _warming(cache: str) -> tuple[float, float]:
-    """Return how long `fastdist info --warm` takes, and the CPU time of it."""
+    """Return how long `fastdist info --warm` takes, in wall time and in CPU time."""
     start, before = time.perf_counter(), _cpu_of_children()
     subprocess.run(WARM, env=_environment(cache), capture_output=True, check=True)
     return time.perf_counter() - start, _cpu_of_children() - before

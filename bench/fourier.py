@@ -22,7 +22,7 @@ TARGET = 2.5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each call without grad, some recorded with their backward, and stft."""
+    """Compare each call without grad, some calls with their backward pass, and stft."""
     import fastdist
 
     torch = peer_torch()

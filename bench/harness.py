@@ -13,13 +13,13 @@ A benchmark is a module of this folder with one function `run(rounds) -> list[Ro
 If figures depend on more facts about the machine than `machine` below returns, the module also has
 a function `machine` that returns them by name. If nothing can be measured, `run` prints why and
 returns no rows. Both functions are called after `one_thread_each`, so they may import fastdist and
-torch. A stopwatch is any function that does the work n times and returns the seconds it took; the
-work may also run in another process.
+torch. A stopwatch is any function that does the work n times and returns the seconds that the work
+took; the work may also run in another process.
 
 Machines are shared and clocks change, so only times measured side by side are compared. Each round
-takes one sample of every case; ours and the peer's are adjacent, in alternating order. A ratio is
-the median of the rounds' ratios, not the ratio of medians. The garbage collector stays on, as for
-users.
+takes one sample of every case. The samples of fastdist and of the peer are adjacent, in alternating
+order. A ratio is the median of the rounds' ratios, not the ratio of medians. The garbage collector
+stays on, as for users.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Case:
     ours: Stopwatch
     peer: Stopwatch | None = None
     target: float | None = None  # the ratio ours / peer to reach
-    parts: int = 1  # the equal parts of a turn, such as the Nodes of a chain
+    parts: int = 1  # the number of equal parts of a turn, such as the Nodes of a chain
     number: int | None = None  # turns per sample; found by trial if None
     amount: Amount | None = None
-    measures: bool = False  # other cases refer to it, so it is timed whatever `choose` selects
+    measures: bool = False  # other cases need its times, so it is timed whatever `choose` selects
     unit: str = "s"  # the unit of the stopwatches' results: "s" or "bytes"
 
 
@@ -143,8 +143,8 @@ def one_thread_each() -> None:
 def peer_torch() -> Any:
     """Return torch, set to one thread.
 
-    Return None if it is not installed, if it is fastdist under torch's name, or if there is no
-    peer.
+    Return None if torch is not installed, if it is fastdist under torch's name, or if another
+    process times the cases.
     """
     if _conductor is not None:
         return None
@@ -161,13 +161,13 @@ def peer_torch() -> Any:
 def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:
     """Return a stopwatch for a function, or for a statement that uses the given `names`.
 
-    Note    a statement saves the function call of 30 ns or more; use it for very short work
+    Note    a statement avoids a function call of 30 ns or more; use one for very short work
     """
     return timeit.Timer(work, setup=gc.enable, globals=names).timeit
 
 
 class Failed(Exception):
-    """A benchmark found errors, or did not complete; the exception has the rows it measured."""
+    """A benchmark found errors, or did not complete; `rows` are the rows that it measured."""
 
     def __init__(self, wrong: str, rows: Sequence[Row]) -> None:
         super().__init__(wrong)
@@ -179,7 +179,7 @@ def compare(
 ) -> list[Row]:
     """Time all cases in interleaved rounds of one sample each, for at least two rounds.
 
-    No round starts after time.monotonic() has reached until_s.
+    After the first two rounds, no round starts once time.monotonic() has reached until_s.
     """
     if _conductor is not None:
         return _conductor(cases, rounds)
@@ -281,7 +281,7 @@ def _range(spread: Spread, scale: float) -> str:
 
 def machine() -> dict[str, Any]:
     """Return the facts about the machine that figures depend on."""
-    # Not from its metadata, because a checkout that is not installed has none.
+    # fastdist's version is not read from metadata: a checkout that is not installed has none.
     versions = {"fastdist": importlib.import_module("fastdist").__version__}
     for library in _LIBRARIES:
         try:

@@ -1,4 +1,4 @@
-"""Pooling and resizing of images, float32, forward and with the backward, against PyTorch."""
+"""Pooling and resizing of images, float32, forward and with the backward pass, against PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TARGET = 1.0
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each call without grad, and recorded with its backward; ours against torch."""
+    """Compare each call without grad, and with its backward pass; ours against torch."""
     import fastdist
 
     torch = peer_torch()

@@ -17,7 +17,7 @@ Block = Callable[[Any, dict[str, Any]], AbstractContextManager[Any]]
 
 
 class Call(NamedTuple):
-    """A statement with the names of `_operands`, a context to run it in, and the ratio to reach."""
+    """A statement with the names of `_operands`, the context in which it runs, and its bound."""
 
     title: str
     statement: str

@@ -17,7 +17,7 @@ RESULTS = Path(__file__).with_name("results")
 def when_and_what() -> dict[str, str]:
     """Return the date and the commit that is measured.
 
-    A + after the commit means that files differ from it. Without git the commit is unknown.
+    A + after the commit means that files differ from the commit. Without git the commit is unknown.
     """
     here = Path(__file__).parent
     try:
@@ -46,7 +46,7 @@ def keep(figures: Mapping[str, Any], printed: str) -> list[Path]:
     RESULTS.mkdir(exist_ok=True)
     texts = {".json": json.dumps(figures, indent=2) + "\n", ".txt": printed}
     if any(row["ratio"] for result in figures["results"] for row in result["rows"]):
-        # Imported after one_thread_each, because it loads NumPy.
+        # Imported after one_thread_each, because bench.chart loads NumPy.
         texts[".svg"] = importlib.import_module("bench.chart").chart(figures)
     made = []
     for suffix, text in texts.items():

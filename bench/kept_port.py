@@ -1,4 +1,4 @@
-"""A port that is reserved for a benchmark or a test before it is listened on."""
+"""A reserved port, on which a process of a benchmark or a test listens later."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Kernels along rows of 1,000 float32, 1e4 to 5e7 elements, against PyTorch and the memory.
+"""Kernels along rows of 1,000 float32, 1e4 to 5e7 elements, against PyTorch and memory bandwidth.
 
 At 1e6 elements some kernels also run along rows of other lengths.
 
 A case reaches its target with at most 0.7 of PyTorch's time (0.4 if the result is as large as the
-input and has 1e7 elements or more). A case also reaches it with 85 % of the read bandwidth of a
-BLAS dot product of as many elements. The figure after a name is this share: the bytes that the work
-must read or write once, over its time, relative to the dot product's rate.
+input and has 1e7 elements or more). A case also reaches its target with 85 % of the read bandwidth
+of a BLAS dot product of as many elements. The figure after a name is this share: the bytes that the
+work must read or write once, divided by the time of the work, relative to the dot product's rate.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ENOUGH = 0.85
 
 
 class Kernel(NamedTuple):
-    """A statement over x, and the memory it must access, in multiples of x's."""
+    """A statement over x, and the memory that it must access, as a multiple of the memory of x."""
 
     statement: str
     passes: float
     backward: float
 
 
-# Including the forward pass; the gradient of a sum also writes as much memory as x has.
+# `backward` includes the forward pass; the gradient of a sum also writes as much memory as x has.
 KERNELS = {
     "sum": Kernel("x.sum()", 1, 2),
     "sum of rows": Kernel("x.sum(1)", 1, 2),
@@ -48,7 +48,7 @@ KERNELS = {
     "rms_norm": Kernel("F.rms_norm(x, shape, weight)", 2, 5),
     "cross_entropy": Kernel("F.cross_entropy(x, target)", 1, 3),
 }
-# Row lengths at which most kernels take different code paths, for MIDDLING elements in all.
+# Row lengths for which most kernels use different code paths; arrays have MIDDLING elements.
 LENGTHS = (7, 100, 33_000)
 OF_LENGTHS = ("sum of rows", "amax of rows", "softmax", "layer_norm", "cross_entropy")
 MIDDLING = 1_000_000
@@ -59,7 +59,7 @@ def run(rounds: int) -> list[Row]:
     """Compare each kernel alone, and with its gradients."""
     rows = []
     for size in SIZES:
-        # Large sizes run one kernel at a time, because together they would exceed the memory.
+        # Large sizes run one kernel at a time: the arrays of all kernels would exceed the memory.
         lots = [tuple(KERNELS)] if size < LARGE else [(name,) for name in KERNELS]
         for names in lots:
             rows += of_size(size, rounds, names)
@@ -102,7 +102,7 @@ def _title(name: str, backward: bool, size: int) -> str:
 
 
 def _beside(reading: Row, row: Row) -> Row:
-    """Return row with its share of the bandwidth, and without a target if the share is enough.
+    """Return row with its share of the bandwidth in its name; no target if the share is enough.
 
     The row is returned unchanged if another process times the cases.
     """

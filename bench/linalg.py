@@ -1,4 +1,4 @@
-"""Linear algebra of a matrix and of batches, float32, also with the backward, against PyTorch."""
+"""Linear algebra of matrices and batches, float32, also with backward passes, against PyTorch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.harness import Case, Row, compare, peer_torch, stopwatch
 
-# a is positive definite; b has as many rows as a, and a quarter of its columns.
+# a is positive definite; b has as many rows as a, and a quarter of a's columns.
 STATEMENTS = {
     "cholesky": "L.cholesky(a)",
     "solve": "L.solve(a, b)",
@@ -24,7 +24,7 @@ TARGET = 1.5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each call without grad, and recorded with its backward; ours against torch."""
+    """Compare each call without grad, and with its backward pass; ours against torch."""
     import fastdist
 
     torch = peer_torch()

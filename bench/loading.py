@@ -32,7 +32,7 @@ def run(rounds: int) -> list[Row]:
 
     torch = peer_torch()
     ours, peer = ways(fastdist), ways(torch) if torch else {}
-    # torch's fork server would import torch in each worker for seconds, which plain forks do not.
+    # torch is not timed with a fork server: each worker would import torch, which takes seconds.
     peer.pop(SERVER, None)
     cases = [
         Case(name, watch, peer.get(name), 1.0 if name.startswith("here") else 1.5, number=1)

@@ -1,4 +1,4 @@
-"""The CTC loss, forward and with its backward, for short and long texts."""
+"""The CTC loss, forward and with its backward pass, for short and long texts."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Build = Callable[[Any], tuple[Any, Any]]
 
 
 class Model(NamedTuple):
-    """A builder of a model and its data, the ratio to reach, and the layers it needs."""
+    """A builder of a model and its data, the ratio to reach, and the layers that it needs."""
 
     build: Build
     target: float
@@ -90,7 +90,7 @@ def classes(library: Any, most: int, *shape: int) -> Any:
 
 
 def mlp(width: int, rows: int = 64) -> Build:
-    """Return a builder of an MLP with three linear layers of a width, and its data."""
+    """Return a builder of an MLP with three linear layers of this width, and of its data."""
 
     def build(library: Any) -> tuple[Any, Any]:
         nn = library.nn
@@ -107,7 +107,7 @@ def mlp(width: int, rows: int = 64) -> Build:
 
 
 def gpt(width: int, *, heads: int = 4, blocks: int = 2, texts: int = 8, length: int = 32) -> Build:
-    """Return a builder of a transformer, and texts of `length` tokens."""
+    """Return a builder of a transformer and of texts of `length` tokens."""
 
     def build(library: Any) -> tuple[Any, Any]:
         nn, functional = library.nn, library.nn.functional

@@ -1,7 +1,7 @@
 """The eager call path: tiny ops, a chain of Nodes, an MLP step, and the time of the import.
 
-With `--device shim` it measures the Python overhead of calls on `cuda`, with kernels that do
-nothing. The peer is then the bound of each call.
+With `--device shim` the benchmark measures the Python overhead of calls on `cuda`, with kernels
+that do nothing. The peer column then shows the bound of each call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(rounds: int, device: str = "cpu") -> list[Row]:
 
 
 def tiny_cases(fastdist: Any, torch: Any) -> list[Case]:
-    """Return cases of 8x8 float32 ops, whose results are dropped, without grad and with grad."""
+    """Return cases of ops on 8x8 float32 tensors, without and with grad; results are discarded."""
     cases = []
     for grad, target in ((False, 0.65), (True, 0.6)):
         for name, statement in TINY.items():
@@ -61,7 +61,7 @@ def _operands(library: Any, grad: bool) -> dict[str, Any]:
 
 
 def chain_case(fastdist: Any, torch: Any) -> Case:
-    """Return y = y * a + b a hundred times on 8x8, sum, backward; the time is per Node."""
+    """Return 100 steps y = y * a + b on 8x8 tensors, sum, backward; the time is per Node."""
 
     def chain(library: Any) -> Stopwatch:
         operands = _operands(library, True)
@@ -80,7 +80,7 @@ def chain_case(fastdist: Any, torch: Any) -> Case:
 
 
 def mlp_case(fastdist: Any, torch: Any) -> Case:
-    """Return an MLP 784-256-256-10 with batch 64: forward, loss, backward, without optimiser."""
+    """Return an MLP 784-256-256-10 at batch size 64: forward, loss and backward, no optimiser."""
     from fastdist.system.blas import openblas_core, runs_right_core
 
     core = openblas_core() or "unknown core"
@@ -93,7 +93,7 @@ def mlp_case(fastdist: Any, torch: Any) -> Case:
 
 
 def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], None]:
-    """Return a function that does one step of the MLP in a library."""
+    """Return a function that does one step of the MLP with the given library."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -121,8 +121,8 @@ def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], No
 def import_rows() -> list[Row]:
     """Return the time of `import fastdist` in a new process, minus the time of a bare interpreter.
 
-    The ratio is to the limit of 0.2 s, so that exceeding it shows as a missed target. The bytecode
-    is cached, even if the environment forbids Python to store it next to the sources.
+    The peer time is the limit of 0.2 s, so an import that exceeds the limit shows as a missed
+    target. The bytecode is cached in a temporary folder, even if the environment disables caching.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}

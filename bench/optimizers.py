@@ -1,10 +1,11 @@
-"""One step of each optimizer over four float32 parameters, small and large, against torch's.
+"""One step of each optimizer on four float32 parameters, small and large, against torch's.
 
-Optimizers for which torch has fused kernels also step over one parameter of ten million numbers,
-and over a thousand parameters of a thousand numbers, against torch's fused ones. The table shows
-their memory bandwidth as a share of the machine's triad (read two arrays and write a third).
+Optimizers for which torch has fused kernels are also timed with one parameter of ten million
+numbers, and with a thousand parameters of a thousand numbers, against torch's fused optimizers. For
+these the table shows the memory bandwidth as a share of the machine's triad (read two arrays and
+write a third).
 
-The rows of `_foreach_` time functions over fifty tensors, as optimizers of packages call them.
+The `_foreach_` rows time functions on lists of fifty tensors, as third-party optimizers use them.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "Muon": ("Muon", {}),
 }
 TARGET = 1.0
-# The number of arrays of a parameter's size that a step reads or writes.
+# For each optimizer, how many arrays of a parameter's size a step reads or writes.
 FUSED = {"SGD": 3, "SGD, momentum": 5, "Adam": 7, "AdamW": 7}
 MANY = {"1 x 10,000,000": (1, (10_000_000,)), "1,000 x 1,000": (1_000, (1_000,))}
 FUSED_TARGET = 0.9
-# Calls over the lists a, b and c.
+# The arguments of each function; a, b and c are lists of tensors.
 FOREACH = {
     "_foreach_add_": "add_(a, b, alpha=1e-9)",
     "_foreach_mul_": "mul_(a, 1.0)",
@@ -96,13 +97,13 @@ def run(rounds: int) -> list[Row]:
 
 
 def watch_lists(library: Any, name: str, size: int) -> Stopwatch:
-    """Return the stopwatch of a call over lists of tensors of a size."""
+    """Return the stopwatch of a call on lists of tensors with `size` elements each."""
     lists = {one: [library.ones(size) for _ in range(FOREACH_COUNT)] for one in "abc"}
     return stopwatch(f"library._foreach_{FOREACH[name]}", library=library, **lists)
 
 
 def triad() -> float:
-    """Return the bytes per second of NumPy's x + y into existing memory."""
+    """Return the bandwidth of NumPy's x + y into existing memory, in bytes per second."""
     import numpy as np
 
     x, y, out = (np.ones(_TRIAD_LENGTH, np.float32) for _ in range(3))
@@ -112,14 +113,14 @@ def triad() -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return the bandwidth of the machine's triad, to which the shares refer."""
+    """Return the bandwidth of the machine's triad, of which the table shows shares."""
     return {"triad": f"{triad() / 1e9:.1f} GB/s"}
 
 
 def watch(
     library: Any, way: str, shape: tuple[int, ...], count: int = COUNT, **more: Any
 ) -> Stopwatch:
-    """Return a stopwatch of steps over parameters of a shape, with constant gradients."""
+    """Return a stopwatch of steps on `count` parameters of a shape, with constant gradients."""
     import numpy as np
 
     rng = np.random.default_rng(0)

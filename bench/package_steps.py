@@ -1,8 +1,8 @@
-"""The jobs of `bench packages`: each maker builds a model of a package, and returns one step of it.
+"""The jobs of `bench packages`: each function builds a model of a package and returns one step.
 
-`torch` is here the module that this process has under that name: PyTorch or fastdist. Weights and
-data come from NumPy, so both libraries have the same. A step returns a number that is compared
-between them.
+Here `torch` is the module that this process imports under that name: PyTorch or fastdist. Weights
+and data come from NumPy, so they are equal for both libraries. A step returns a number, and the
+benchmark compares the numbers of both libraries.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def integers(high: int, *shape: int, seed: int = 2) -> Any:
 
 
 def fill(module: Any, scale: float = 0.05) -> Any:
-    """Set weights to small numbers that depend only on the order of their names; return module.
+    """Set weights to small random numbers, drawn in the order of their names; return `module`.
 
-    Parameters of one dimension keep their initial values: scales of norms are 1, biases mostly 0.
+    One-dimensional parameters are not random: biases become 0, others keep their values.
     """
     torch = _torch()
     generator = np.random.default_rng(0)
@@ -101,7 +101,7 @@ def bert_forward() -> Step:
 
 
 def llama_generate() -> Step:
-    """Generate 32 tokens after 4 texts of 16, greedily and with a cache.
+    """Generate 32 tokens for each of 4 prompts of 16 tokens, greedily and with a cache.
 
     The model is a Llama with 2 layers of width 128.
     """
@@ -174,7 +174,7 @@ def gpytorch_fit() -> Step:
     model = Process(x, y, likelihood).train()
     likelihood.train()
     marginal = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-    # A small rate, so that the fit stays near its start however often it is timed.
+    # A small learning rate keeps the parameters near their initial values, however often it runs.
     make = lambda p: torch.optim.Adam(p, lr=1e-5)  # noqa: E731
     return _training(model.parameters(), lambda: -marginal(model(x), y), make)
 

@@ -1,10 +1,10 @@
-"""Steps of packages of PyTorch's ecosystem, unchanged: on fastdist as torch, and on PyTorch.
+"""Steps with unchanged packages of PyTorch's ecosystem: on fastdist as torch, and on PyTorch.
 
     pip install transformers timm torchvision gpytorch torch-geometric
 
-Two processes of this interpreter have the same source, weights and data: in one of them
-`import torch` finds fastdist. Before a step is timed, its first results in both are compared. Jobs
-whose packages are not installed are left out, and the command that installs them is printed.
+Two processes run the same source with the same weights and data; in one of them `import torch`
+finds fastdist. Before a step is timed, the first results of both processes are compared. Jobs whose
+packages are not installed are left out, and the command that installs the packages is printed.
 REASONS explains ratios above 1.
 """
 
@@ -23,7 +23,7 @@ from .harness import Case, Row, chosen, compare, peer_torch
 
 NEEDS = ("zmq",)
 TARGET = 1.3  # the ratio that each job is to reach
-# For each job, its repetitions per sample, and the distributions it needs, with their modules.
+# For each job: its repetitions per sample, and its required distributions with their modules.
 JOBS: dict[str, tuple[int, dict[str, str]]] = {
     "GPT-2 training step": (2, {"transformers": "transformers"}),
     "BERT forward": (5, {"transformers": "transformers"}),
@@ -51,12 +51,12 @@ REASONS = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a step of each job, after checking that its first results in both are equal."""
+    """Compare a step of each job, after checking that both processes' first results are equal."""
     jobs = installed([job for job in JOBS if chosen() in job])
     if not jobs:
         return []
     names = ["fastdist", *(["torch"] * (peer_torch() is not None))]
-    # Ends all processes, even if one fails.
+    # The stack ends all processes, even if one of them fails.
     with ExitStack() as ends:
         sides = []
         for name in names:
@@ -91,7 +91,7 @@ def _live(library: str, connection: Connection) -> None:
     if library == "fastdist":
         importlib.import_module("fastdist").install_as_torch()
     warn_nobody()
-    # So that nothing is downloaded.
+    # Nothing may be downloaded.
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     importlib.import_module("torch").set_num_threads(1)
     steps = importlib.import_module("bench.package_steps")

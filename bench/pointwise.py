@@ -1,7 +1,8 @@
-"""Pointwise ops over 64 to 5e7 float32, and over fewer half-type numbers, against PyTorch.
+"""Pointwise ops on 64 to 5e7 float32 numbers, and on fewer float16 or bfloat16 ones.
 
 After the times, the table shows each op's memory bandwidth as a share of the machine's triad (read
-two arrays and write a third). Ops with large results also wait for page faults, in all libraries.
+two arrays and write a third). Times of ops with large results include page faults, in both
+libraries.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TARGET = 0.8
 
 
 class Kernel(NamedTuple):
-    """An expression over x and y, and how many arrays of the size of x it reads and writes."""
+    """An expression over x and y, and its memory traffic in float32 arrays of the size of x."""
 
     expression: str
     arrays: float
@@ -40,8 +41,8 @@ KERNELS = {
     "sigmoid": Kernel("x.sigmoid()", 2),
     "gelu": Kernel("gelu(x)", 2),
 }
-# Expressions over b and c, which are bfloat16, and h, k and l, which are float16. The number counts
-# arrays of float32. The gradient of l is accumulated.
+# Expressions over b and c, which are bfloat16, and h, k and l, which are float16. The number is the
+# memory traffic in float32 arrays. The gradient of l accumulates from call to call.
 HALVES = {
     "to float16": Kernel("x.half()", 1.5),
     "from float16": Kernel("h.float()", 1.5),
@@ -64,7 +65,7 @@ HALVES = {
     "bfloat16 sin": Kernel("b.sin()", 1),
 }
 
-# Ops also compared with few elements, for the overhead of a call.
+# Ops that are also timed on few elements, where the overhead of the call dominates.
 CALLS = {
     "clamp": Kernel("x.clamp(-0.5, 0.5)", 2),
     "mul by a number in place": KERNELS["mul by a number in place"],
@@ -81,7 +82,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def of_size(size: int, rounds: int, rate: float) -> list[Row]:
-    """Compare each op over `size` elements; rate is the triad's, in bytes per second."""
+    """Compare each op on `size` elements; `rate` is the triad's bandwidth in bytes per second."""
     import fastdist
 
     torch = peer_torch()

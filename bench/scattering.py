@@ -1,7 +1,7 @@
-"""Reading, writing and reducing at an index, alone and with gradients.
+"""Reads, writes and reductions at indices, without and with gradients.
 
-The index is along an axis of 1,000,000 elements, or pairs x[i, j]; 10,000 to 1,000,000 elements are
-accessed.
+Indices select along an axis of a tensor with 1,000,000 elements, or pairs x[i, j]. Each statement
+accesses 10,000 to 1,000,000 elements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STATEMENTS = {
     "index_reduce amax along 0": "x.index_reduce(0, index[0], y, 'amax')",
     "index_reduce mean along 1": "x.index_reduce(1, index[0], y, 'mean')",
 }  # fmt: skip
-# Statements over vectors of indices and values, and whether they have a gradient.
+# Statements on vectors of indices and values, and whether the statement is differentiable.
 AT_PLACES = {
     "x[i, j]": ("x[i, j]", True),
     "x[i] of negative places": ("x.reshape(-1)[i - SIDE]", True),
@@ -39,7 +39,7 @@ COUNTS = (10_000, 100_000, 1_000_000)
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each statement alone, and with gradients of both operands; ours against torch."""
+    """Compare each statement without backward and with it, for x and y; ours against torch."""
     import fastdist
 
     torch = peer_torch()
@@ -66,7 +66,7 @@ def run(rounds: int) -> list[Row]:
 def _work(
     library: Any, statement: str, backward: bool, count: int | None = None
 ) -> Callable[[], Any]:
-    """Return a statement over matrices x, y and index.
+    """Return a function that runs a statement on the matrices x, y and index.
 
     With `count`, y is a vector of `count` numbers, one for each pair i, j of indices into x.
     """

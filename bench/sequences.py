@@ -11,7 +11,7 @@ VOCABULARY, BATCH = 65, 32
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a character model of each kind at two sizes, and attention; ours against torch."""
+    """Compare character models (LSTM, GRU) at two sizes, and attention; ours against torch."""
     import fastdist
 
     torch = peer_torch()
@@ -35,7 +35,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def char_model(library: Any, kind: str, hidden: int, steps: int) -> Stopwatch:
-    """Return a step of embedding, recurrent layer, linear layer, cross-entropy and Adam."""
+    """Return a training step of embedding, recurrent layer, linear layer, loss and Adam."""
     nn = library.nn
     library.manual_seed(0)
     layers = [
@@ -59,7 +59,7 @@ def char_model(library: Any, kind: str, hidden: int, steps: int) -> Stopwatch:
 
 
 def attention(library: Any, width: int, heads: int) -> Stopwatch:
-    """Return causal self-attention of 8 sequences of 64, with its backward."""
+    """Return causal self-attention on 8 sequences of 64 elements, with its backward."""
     library.manual_seed(0)
     given = [library.randn(8, heads, 64, width // heads, requires_grad=True) for _ in range(3)]
     attend = library.nn.functional.scaled_dot_product_attention

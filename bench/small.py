@@ -1,6 +1,7 @@
 """Ops on few numbers: softmax, norms, losses and reductions, on 64 to 10,000 numbers.
 
-Each op is timed alone, recorded, with its gradients and, if it has them, with second gradients.
+Each op is timed without grad and, as far as it is differentiable, with grad, with backward and with
+second gradients.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ BOUND = 0.8
 
 
 class Op(NamedTuple):
-    """An op: its statement, the names that require grad, and how often it is differentiable."""
+    """An op: its statement, the operands that require grad, and how often it is differentiable."""
 
     statement: str
     leaves: str = "x"
@@ -80,9 +81,9 @@ def cases(fastdist: Any, torch: Any) -> list[Case]:
 
 
 def _compiled(work: Callable[[], object]) -> Stopwatch:
-    """Return the stopwatch of our work, after its loops are compiled.
+    """Return the stopwatch of a function of fastdist, after its loops are compiled.
 
-    Note    NumPy computes until a thread has compiled the loops; both give bitwise equal results
+    Note    NumPy computes until a thread has compiled the loops; both yield bitwise equal results
     """
     importlib.import_module("fastdist.kernels.cpu.jit.compiler")
     for _ in range(3):
@@ -129,7 +130,7 @@ def _operands(library: Any, size: tuple[int, int]) -> dict[str, Any]:
     def draw(*shape: int) -> Any:
         return library.tensor(rng.standard_normal(shape).astype(np.float32))
 
-    # Planes of `size` numbers in all: samples with two groups of channels.
+    # `planes` has as many elements as x: 2 samples of 4 channels, in 2 groups for group_norm.
     samples, channels = (2, 4)
     planes = (samples, channels, max(rows * length // (samples * channels), 2))
     return {

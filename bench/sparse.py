@@ -1,4 +1,4 @@
-"""Sparse gradients of a table of 200,000 rows, here and on another worker, and sparse products."""
+"""Sparse gradients of a table of 200,000 rows, local and on another worker; sparse products."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEEDS = ("zmq",)
 ROWS, WIDTH = 200_000, 64
 TOUCHED = (100, 10_000)
 WAYS = {"SGD": 2.0, "Adagrad": 1.0, "SparseAdam": 1.0}
-# case: (work, turns per sample, ratio to reach)
+# case: (key in `_works`, turns per sample, ratio to reach)
 APART: dict[str, tuple[str, int, float | None]] = {
     "100 rows of a table there, sparse": ("rows", 20, 1.0),
     "100 rows of a table there, dense": ("rows, dense", 1, None),
@@ -41,7 +41,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def _step(library: Any, way: str, touched: int) -> Stopwatch:
-    """Return a stopwatch of forward, backward and step of a table."""
+    """Return a stopwatch of a table's forward, backward and optimizer step."""
     import numpy as np
 
     table = library.nn.Embedding(ROWS, WIDTH, sparse=True)
@@ -94,7 +94,7 @@ def look_up_in(table: Any, places: Any, sparse: bool) -> Any:
 
 
 def step(context_id: int) -> None:
-    """Update the table with its gradient in a context."""
+    """Update this worker's table with the table's gradient in the context of that id."""
     autograd = importlib.import_module(f"{_library.__name__}.distributed.autograd")
     table = _tables[0]
     with _library.no_grad():
@@ -143,6 +143,6 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    # Imported by name, because other workers cannot look up functions in __main__.
+    # Import this module by its name, because other workers cannot find functions of __main__.
     live = importlib.import_module("bench.sparse")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

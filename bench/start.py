@@ -1,8 +1,9 @@
-"""The cost of a program's start: the first kernels with full and empty caches, and kernel calls.
+"""The cost of a program's start: first ops with a full or an empty kernel cache, and kernel calls.
 
 Each figure comes from new processes and is printed next to its bound; the benchmark fails if a
-figure is above its bound. A full cache was filled by an earlier process. CPU time and resident
-memory exclude what `import fastdist` takes. The worker is one of a job of two and has run a kernel.
+figure is above its bound. An earlier process has filled the full cache. The CPU time and memory of
+a first op do not include `import fastdist`. The memory of a worker is that of one worker in a job
+of two, after its first kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096 / 1e6
 """
-# The operands exist before the measurement, and the result's 4 MB do not count.
+# The operands exist before the measurement, and the 4 MB of the result are subtracted.
 _FIRST = """
 x = torch.ones(1000, 1000)
 cpu, memory = time.process_time(), resident()
@@ -45,7 +46,7 @@ loop(x, places, out)
 run = loop._functions[0]
 print(min(timeit.repeat(lambda: run(x, places, out), number=100_000, repeat=9)) / 100_000, 0)
 """
-# NumPy runs until a thread has loaded the compiled loop.
+# NumPy computes until a thread has loaded the compiled loop.
 _FEW = """
 x = torch.ones(8, 64)
 cpu = time.process_time()
@@ -74,7 +75,7 @@ WARM = (sys.executable, "-m", "fastdist", "info", "--warm")
 
 
 class Figure(NamedTuple):
-    """One figure: its name, its bound and its unit."""
+    """One figure: its name, its value, its bound and its unit."""
 
     name: str
     value: float
@@ -139,13 +140,13 @@ def _environment(cache: str, **more: str) -> dict[str, str]:
 
 
 def _told(script: str, cache: str) -> tuple[float, float]:
-    """Return the two numbers that a script prints."""
+    """Run a script, and return the two numbers that it prints."""
     first, second = map(float, _run(script, cache).split())
     return first, second
 
 
 def _run(script: str, cache: str) -> str:
-    """Return the output of a script."""
+    """Run a script, and return its standard output."""
     return subprocess.run(
         [sys.executable, "-c", script], env=_environment(cache), capture_output=True, text=True,
         check=True,

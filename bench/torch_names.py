@@ -1,4 +1,4 @@
-"""Writes tests/namespace/torch_names.json: PyTorch's public names, and the ones missing here.
+"""Writes tests/namespace/torch_names.json: PyTorch's public names, and those fastdist lacks.
 
 With torch          python bench/torch_names.py names
                     python bench/torch_names.py modules     (the modules that `import torch` loads)
@@ -29,12 +29,12 @@ ROOMS = (
     "utils.module_tracker", "utils.weak",
 )  # fmt: skip
 
-# Public only by accident: users do not import these names from these files.
+# Names that are public only by accident: users do not import them from PyTorch's modules.
 _NOT_OFFERED = frozenset({"S", "T", "TYPE_CHECKING", "common_args", "multi_dim_common"})
 
 
 def room(top: str, path: str) -> Any:
-    """Return a module, or a class in one, by its path below top."""
+    """Return the module or class at a path below the package `top`."""
     *above, last = (top, *path.split(".")) if path else (top,)
     if last[0].isupper():
         return getattr(importlib.import_module(".".join(above)), last)
@@ -42,7 +42,7 @@ def room(top: str, path: str) -> Any:
 
 
 def lacking(top: str, path: str, names: list[str]) -> list[str]:
-    """Return the names that another package's module has and fastdist's does not."""
+    """Return the members of `names` that the module or class at `path` below `top` lacks."""
     try:
         found = room(top, path)
     except ImportError:
@@ -51,11 +51,11 @@ def lacking(top: str, path: str, names: list[str]) -> list[str]:
 
 
 def _public(home: Any) -> list[str]:
-    """Return a module's public names: __all__, or dir() without the file's own imports."""
+    """Return a module's public names: those in `__all__`, and those in `dir()` but for imports."""
     listed = set(getattr(home, "__all__", ()))
     for name in dir(home):
         one = getattr(home, name, None)
-        # Without the file's own imports, and without classes of torch._C, which are for typing.
+        # Skip modules, objects of other packages, and classes of torch._C, which exist for typing.
         from_elsewhere = isinstance(one, ModuleType) or not str(
             getattr(one, "__module__", None) or "torch"
         ).startswith("torch")
@@ -77,7 +77,7 @@ def _modules(home: ModuleType, path: str = "") -> list[str]:
 
 
 def read() -> dict[str, dict[str, list[str]]]:
-    """Return the stored dict: for "names", "lacking" and "modules", a dict from module to names."""
+    """Return the JSON file's dict: "names", "lacking" and "modules", each from module to names."""
     lists = json.loads(_JSON.read_text())
     return {
         kind: {path: " ".join(lines).split() for path, lines in lists.get(kind, {}).items()}

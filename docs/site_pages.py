@@ -136,6 +136,8 @@ from fastdist import nn, optim"""
 # Refusals, and older names; classes that no file writes out.
 NO_ENTRY = ("Raise NotImplementedError", "Raise RuntimeError:", "Do what ")
 MADE = {"BuiltinCommHookType", "Logger", "Reducer", "TensorType"}
+# Classes whose methods are in the classes that they derive from.
+SHOWS_BASES = {"ProcessGroup"}
 COMMANDS = ("run", "top", "manifest", "as-torch", "demo", "info", "version")
 
 
@@ -296,6 +298,7 @@ def _page(title: str, text: str, shown: Iterable[Shown], seen: set[str]) -> str:
     seen.update(one.path for one in new)
     parts = [
         f"::: {one.path}\n    options:\n      heading: {one.name}\n      toc_label: {_last(one)}\n"
+        + ("      inherited_members: true\n" if _last(one) in SHOWS_BASES else "")
         for one in new
     ]
     table = _table("Name", "Summary", rows)

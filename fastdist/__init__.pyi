@@ -372,10 +372,10 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the same shape; real for complex input.
+        A tensor of the same shape. For complex input, the tensor is real.
 
     Raises:
         NotImplementedError: input is bool.
@@ -389,10 +389,10 @@ def abs_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the same shape; real for complex input.
+        A tensor of the same shape. For complex input, the tensor is real.
 
     Raises:
         NotImplementedError: input is bool.
@@ -406,10 +406,10 @@ def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the same shape; real for complex input.
+        A tensor of the same shape. For complex input, the tensor is real.
 
     Raises:
         NotImplementedError: input is bool.
@@ -423,7 +423,7 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -434,7 +434,7 @@ def acos_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -445,7 +445,7 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def acosh_(input: Tensor) -> Tensor:
     """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
-    """Return the averages of the last axis divided into output_size parts of nearly equal size."""
+    """Divide the last axis into output_size parts of nearly equal size, and average each part."""
 def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + alpha * other.
 
@@ -454,15 +454,15 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
     Args:
         input: The tensor.
         other: The second summand, a tensor or a number.
-        alpha: The number by which other is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        alpha: The number by which `other` is multiplied.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast.
-        TypeError: other is neither a tensor nor a number.
+        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -471,7 +471,7 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """Return beta * input + alpha * (the sum of the products of two batches of matrices)."""
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
-    """Return input + value * tensor1 / tensor2.
+    """Return input + value * (tensor1 / tensor2).
 
     Raises  RuntimeError if tensor1 and tensor2 are integers
     """
@@ -494,16 +494,16 @@ def adjoint(input: Tensor) -> Tensor:
     Raises  RuntimeError for a vector
     """
 def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return whether all elements over dim are nonzero; True for no elements.
+    """Return whether all elements over dim are nonzero; True if there are no elements.
 
     Args:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of bool; for uint8 input, of uint8.
+        A tensor of bool, or of uint8 if input is uint8.
 
     Raises:
         IndexError: dim is out of range.
@@ -536,7 +536,7 @@ def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -553,7 +553,7 @@ def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -564,22 +564,22 @@ def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         tensor([1, 2])
     """
 def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> return_types.aminmax:
-    """Return the minimum and the maximum of all elements, or along dim."""
+    """Return the minimum and the maximum of all elements, or of the elements along dim."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 0 for non-negative numbers, pi for negative ones, and NaN for NaN; the
-    gradient is 0.
+    """Return 0 for non-negative numbers, pi for negative numbers, and NaN for NaN. The gradient
+    is 0.
     """
 def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return whether any element over dim is nonzero; False for no elements.
+    """Return whether any element over dim is nonzero; False if there are no elements.
 
     Args:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of bool; for uint8 input, of uint8.
+        A tensor of bool, or of uint8 if input is uint8.
 
     Raises:
         IndexError: dim is out of range.
@@ -595,15 +595,15 @@ def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, 
     Raises  RuntimeError for a step that is 0 or leads away from end
 
     Args:
-        start: The first number; 0 if only end is given.
-        end: The end of the range, which is excluded.
+        start: The first number; 0 if None.
+        end: The end of the range, which is excluded; start is the end if None.
         step: The difference between successive numbers; it may be negative.
         dtype: The dtype of the result; int64 or the default dtype, as above, if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor with one axis of ceil((end - start) / step) elements.
@@ -619,7 +619,7 @@ def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -630,7 +630,7 @@ def arccos_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -654,9 +654,9 @@ def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     """Return the angle in radians, from -pi to pi, of the point (other, input).
 
     Args:
-        input: The tensor.
+        input: The y coordinates of the points.
         other: The x coordinates of the points; a tensor that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -669,14 +669,14 @@ def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def arctanh_(input: Tensor) -> Tensor:
     """Return the inverse hyperbolic tangent of each element."""
 def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the index of the maximum, along dim or in the flattened tensor. If several elements
-    are equal, it is the first index.
+    """Return the index of the maximum, along dim or in the flattened tensor. Of several equal
+    maxima, the first index is returned.
 
     Args:
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64.
@@ -690,14 +690,14 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
         tensor([1, 0])
     """
 def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the index of the minimum, along dim or in the flattened tensor. If several elements
-    are equal, it is the first index.
+    """Return the index of the minimum, along dim or in the flattened tensor. Of several equal
+    minima, the first index is returned.
 
     Args:
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64.
@@ -717,8 +717,8 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
         input: The tensor.
         dim: The axis to sort along.
         descending: Whether the largest element comes first.
-        stable: Whether equal elements keep their order; here they always do.
-        out: A tensor into which the result is written, in place of a new one.
+        stable: Ignored: the order of equal elements is always kept.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of the shape of input.
@@ -734,8 +734,8 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
 def argwhere(input: Tensor) -> Tensor:
     """Return the indices of nonzero elements, one row for each element."""
 def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
-    """Return a view of input's memory with this size and stride. storage_offset counts elements
-    from the beginning of the memory; None means input's own offset.
+    """Return a view of the memory of input with this size and stride. storage_offset is the number
+    of elements before the view in the memory; None means the offset of input.
     """
 def as_strided_(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
     """In-place version of as_strided: lets this tensor be that view, and returns it."""
@@ -777,9 +777,9 @@ def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tenso
     """Return the angle in radians, from -pi to pi, of the point (other, input).
 
     Args:
-        input: The tensor.
+        input: The y coordinates of the points.
         other: The x coordinates of the points; a tensor that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -813,7 +813,7 @@ def bernoulli(input: Tensor, p: Scalar | None = None, *, generator: Generator | 
         input: The probability of each element. If p is given, only its shape and dtype are used.
         p: One probability for all elements, or a tensor of probabilities.
         generator: The generator to draw from; the default one if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
@@ -844,17 +844,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.i
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Return numbers of successes in `count` trials with probability `prob`, in count's dtype."""
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bitwise AND of input and other; the logical AND for bools."""
+    """Return the bitwise AND of input and other; for bools this is the logical AND."""
 def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input with its bits shifted left by `other` bits."""
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the bitwise complement of input; the logical NOT for bools."""
+    """Return the bitwise complement of input; for bools this is the logical NOT."""
 def bitwise_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bitwise OR of input and other; the logical OR for bools."""
+    """Return the bitwise OR of input and other; for bools this is the logical OR."""
 def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with its bits shifted right by `other` bits; the sign is kept."""
+    """Return input with its bits shifted right by `other` bits; the sign does not change."""
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bitwise XOR of input and other; the logical XOR for bools."""
+    """Return the bitwise XOR of input and other; for bools this is the logical XOR."""
 def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """Return a block-diagonal matrix of tensors with at most two axes. Without tensors, return a
     matrix of shape (1, 0).
@@ -868,7 +868,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         mat2: The right matrices, of shape (b, k, m).
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of shape (b, n, m), for an input of shape (b, n, k).
@@ -892,7 +892,7 @@ def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
         size: The shape of the result, as a tuple.
 
     Raises:
-        RuntimeError: An axis of input whose length is not 1 differs from size.
+        RuntimeError: An axis of input has neither length 1 nor the length given in size.
 
     Example:
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -907,7 +907,7 @@ def bucketize(input: Tensor | builtins.float, boundaries: Tensor, *, out_int32: 
         boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether an element equal to a boundary belongs to the interval after it.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
@@ -929,7 +929,7 @@ def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None 
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which to join.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -939,16 +939,17 @@ def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None 
 def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
     """Return the distance of order p between each row of x1 and each row of x2.
 
-    Shape   (..., p, m), (..., r, m) -> (..., p, r)
-    Note    between equal rows the gradient is 0. Second derivatives there are correct for functions
-            that are smooth in the squares of euclidean distances, and NaN for other functions.
-            Forward mode supports only squares there, unless create_graph records a gradient
+    Shape   (..., n, m), (..., r, m) -> (..., n, r)
+    Note    for equal rows, the gradient is 0, and second derivatives are correct for functions
+            that are smooth in the squares of Euclidean distances and NaN for other functions. For
+            equal rows, forward mode supports only squares, unless create_graph records a gradient
 
     Args:
         x1: The first points, one in each row.
         x2: The second points.
         p: The order of the norm.
-        compute_mode: Ignored: distances are exact.
+        compute_mode: Whether distances of order 2 come from a matrix product, or from differences
+            of rows, which is more precise. By default, up to 25 rows use differences.
 
     Raises:
         RuntimeError: The last axes differ, the batches do not broadcast, or p is negative.
@@ -962,7 +963,7 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -976,7 +977,7 @@ def ceil_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -993,8 +994,8 @@ def celu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """Return the product of several matrices; replaced by linalg.multi_dot."""
 def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
-    """Return input with its channels (axis 1) reordered: the first of each group, then the second
-    of each group, and so on.
+    """Return input with its channels (axis 1) reordered: the first channel of each group, then the
+    second channel of each group, and so on.
     """
 def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the Cholesky factor; an older form of linalg.cholesky."""
@@ -1011,7 +1012,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, 
             (G + G.mH) @ input2, which is not triangular
     """
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return at most `chunks` views along dim, all of the same size except the last one.
+    """Return at most `chunks` views along dim, all of the same length except the last one.
 
     Args:
         input: The tensor.
@@ -1034,7 +1035,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: Both bounds are None.
@@ -1046,16 +1047,16 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp: writes the result into this tensor and returns it."""
 def clamp_max(input: Tensor, max: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-    """Return the minimum of each element and max."""
+    """Return the smaller of each element and the bound `max`."""
 def clamp_max_(input: Tensor, max: Scalar | None) -> Tensor:
     """In-place version of clamp_max: writes the result into this tensor and returns it."""
 def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-    """Return the maximum of each element and min.
+    """Return the larger of each element and the bound `min`.
 
     Args:
         input: The tensor.
         min: The lower bound, a number or a tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex.
@@ -1075,7 +1076,7 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: Both bounds are None.
@@ -1111,9 +1112,10 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:
     """Return all combinations of r elements as rows of a matrix, in the order of their indices."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return complex numbers made from their parts, which broadcast and must have the same dtype.
+    """Return complex numbers made from real and imaginary parts of one dtype, which broadcast.
 
-    Raises  RuntimeError for parts of other dtypes than float32 and float64, or of different dtypes
+    Raises  RuntimeError if the parts have different dtypes, or a dtype that is neither float32 nor
+            float64
     """
 def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return tensors joined along the axis dim; their shapes may differ only in that axis.
@@ -1125,7 +1127,7 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which to join.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -1142,7 +1144,7 @@ def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which to join.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -1150,13 +1152,13 @@ def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor
                 [3, 4]])
     """
 def conj(input: Tensor) -> Tensor:
-    """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
+    """Return a view of the conjugates of complex numbers; real tensors are returned unchanged.
 
-    Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
-            resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
-            read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-            type(). The view of an instance of a user's subclass is not an instance of that
-            subclass. A sparse tensor is copied
+    Note    the view shares the memory of input, so writes into the view change input. is_conj() of
+            the view is True, and resolve_conj() returns a copy. Each op computes the conjugates
+            again, so resolve a view that is read often. The view is an instance of a subclass of
+            Tensor: use isinstance(), not type(). If input is an instance of a user's subclass, the
+            view is not an instance of that subclass. A sparse tensor is copied
 
     Args:
         input: The tensor.
@@ -1170,8 +1172,9 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
-    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. `padding` is the number of
+    zeros added at each end, "valid" (no zeros) or "same" (so many zeros that the length does not
+    change).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
@@ -1204,32 +1207,32 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return the adjoint of conv1d applied to signals, plus bias.
+    """Return the transposed convolution of signals, which is the adjoint of conv1d, plus bias.
 
     Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, positions)
     """
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return the adjoint of conv2d applied to images, plus bias.
+    """Return the transposed convolution of images, which is the adjoint of conv2d, plus bias.
 
     Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return the adjoint of conv3d applied to volumes, plus bias.
+    """Return the transposed convolution of volumes, which is the adjoint of conv3d, plus bias.
 
     Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Sequence[builtins.int], dilation: Sequence[builtins.int], transposed: builtins.bool, output_padding: Sequence[builtins.int], groups: builtins.int) -> Tensor:
     """Return a convolution of a batch, transposed or not, along the spatial axes of weight."""
 def copysign(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with the sign of other; this includes the signs of zeros and NaNs."""
+    """Return input with the signs of `other`, including the signs of zeros and NaNs."""
 def corrcoef(input: Tensor) -> Tensor:
     """Return the correlation coefficients of the rows of input, between -1 and 1."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the cosine of each element, in radians.
+    """Return the cosine of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -1242,11 +1245,11 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1.0000, 0.5403])
     """
 def cos_(input: Tensor) -> Tensor:
-    """Return the cosine of each element, in radians.
+    """Return the cosine of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -1277,9 +1280,9 @@ def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out:
     of length 3.
     """
 def cummax(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
-    """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
+    """Return the cumulative maxima along dim, and the last index of each; NaN from a NaN on."""
 def cummin(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
-    """Return the cumulative minimum along dim, and its last index; NaN after the first NaN."""
+    """Return the cumulative minima along dim, and the last index of each; NaN from a NaN on."""
 def cumprod(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the cumulative product along dim.
 
@@ -1293,8 +1296,8 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, 
     Args:
         input: The tensor.
         dim: The axis along which to add.
-        dtype: The dtype in which to add, and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype of the additions and of the result; int64 for integers if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -1304,8 +1307,8 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, 
         tensor([1, 3, 6])
     """
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the cumulative integrals of y along dim by the trapezoidal rule, without the
-    first 0.
+    """Return the cumulative integrals of y along dim by the trapezoidal rule, without the 0 at the
+    start.
     """
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Convert angles from degrees to radians."""
@@ -1326,7 +1329,7 @@ def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     Args:
         input: The tensor.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has neither one nor two axes.
@@ -1359,8 +1362,8 @@ def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, di
 def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
     """Return a copy of input with src written to the diagonal of the axes dim1 and dim2."""
 def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the n-th differences of neighbours along dim, after joining prepend and append to
-    input.
+    """Return the n-th differences between neighbours along dim. First, `prepend` and `append` are
+    joined to input.
 
     Args:
         input: The tensor.
@@ -1368,7 +1371,7 @@ def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Te
         dim: The axis.
         prepend: A tensor to insert before input; nothing if None.
         append: A tensor to append to input; nothing if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has no axes, or n is negative.
@@ -1381,7 +1384,7 @@ def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Te
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the derivative of lgamma."""
 def dist(input: Tensor, other: Tensor, p: builtins.float = 2) -> Tensor:
-    """Return the norm of input - other."""
+    """Return the norm of order p of input - other."""
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
@@ -1389,15 +1392,15 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast; integers give the default dtype unless
-        rounded.
+        A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
+        the quotient has the default dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-        RuntimeError: Integers are divided by 0 and rounded.
+        RuntimeError: Integers are divided by 0 with a rounding_mode.
 
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
@@ -1412,15 +1415,15 @@ def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, 
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast; integers give the default dtype unless
-        rounded.
+        A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
+        the quotient has the default dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-        RuntimeError: Integers are divided by 0 and rounded.
+        RuntimeError: Integers are divided by 0 with a rounding_mode.
 
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
@@ -1434,7 +1437,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         tensor: The second vector.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
@@ -1444,7 +1447,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor(11)
     """
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, the first of which is sparse: an older name of mm."""
+    """Return the product of two matrices, the first of which is sparse. Older name: use `mm`."""
 def dsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the third axis."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -1487,7 +1490,7 @@ def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; row-major if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.
@@ -1523,7 +1526,7 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -1564,7 +1567,7 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -1585,7 +1588,7 @@ def exp_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -1612,7 +1615,7 @@ def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: n or m is negative.
@@ -1632,7 +1635,7 @@ def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def fix_(input: Tensor) -> Tensor:
     """Return input rounded towards 0; the gradient is 0."""
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-    """Return input with the axes from start_dim to end_dim merged; a view where possible.
+    """Return input with the axes from start_dim to end_dim merged, as a view where possible.
 
     Args:
         input: The tensor.
@@ -1676,7 +1679,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -1690,7 +1693,7 @@ def floor_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -1702,21 +1705,21 @@ def floor_(input: Tensor) -> Tensor:
 def floor_divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input / other rounded down.
 
-    Raises  RuntimeError for an integer divided by zero, and in a backward pass
+    Raises  RuntimeError if an integer is divided by 0, and in a backward pass
     """
 def fmax(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the larger of two elements; if one is NaN, return the other one."""
 def fmin(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the smaller of two elements; if one is NaN, return the other one."""
 def fmod(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
+    """Return input - trunc(input / other) * other; its sign is the sign of `input`, as in C."""
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the fractional part of input, which has the sign of input."""
+    """Return the fractional part of each element; it has the sign of the element."""
 def frac_(input: Tensor) -> Tensor:
-    """Return the fractional part of input, which has the sign of input."""
+    """Return the fractional part of each element; it has the sign of the element."""
 def frexp(input: Tensor, *, out: Any = None) -> Any:
     """Return (mantissa, exponent), where input is mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
-    This waits for a device.
+    If input is not on the CPU, the call waits for the device.
 
     Dtype   exponent is int32
     Raises  RuntimeError for integers and bool
@@ -1751,7 +1754,7 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         TypeError: size is not a tuple of integers, or fill_value is not a number.
@@ -1789,7 +1792,7 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
         input: The tensor.
         dim: The axis to which the indices apply.
         index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
@@ -1805,9 +1808,9 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
                 [4, 3]])
     """
 def gcd(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the greatest common divisor of integers; it is never negative."""
+    """Return the greatest common divisor of integers. The result is never negative."""
 def gcd_(input: Tensor, other: Operand) -> Tensor:
-    """Return the greatest common divisor of integers; it is never negative."""
+    """Return the greatest common divisor of integers. The result is never negative."""
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input >= other."""
 def geqrf(input: Tensor, *, out: Any = None) -> return_types.geqrf:
@@ -1822,7 +1825,7 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         vec2: The second vector.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A matrix of shape (n, m), for vectors of n and m elements.
@@ -1842,7 +1845,7 @@ def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
 def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input >= other."""
 def gru(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
-    """Return the outputs and the last h of GRU layers; `given` is as for lstm."""
+    """Return the outputs and the last h of GRU layers. See lstm for `given`."""
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """Return h after one step of a GRU cell."""
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -1850,24 +1853,26 @@ def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
 def hardshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Return input, with elements in [-lambd, lambd] set to 0."""
 def heaviside(input: Operand, values: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return 0 for negative input, 1 for positive input, and values where input is 0."""
+    """Return 0 for negative input, 1 for positive input, and `values` where input is 0."""
 def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return the number of elements in each of `bins` equal intervals from min to max. If both are
-    0, they are the smallest and the largest element. Elements outside are ignored.
+    """Return the number of elements in each of `bins` equal intervals from min to max. If min and
+    max are equal, the intervals range from the smallest to the largest element. Elements outside
+    the intervals are ignored.
     """
 def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> return_types.histogram:
-    """Return (hist, bin_edges), where hist has the number of elements in each interval, or the sum
-    of their weights. bins is a number of equal intervals, or a sequence of edges.
+    """Return (hist, bin_edges). hist holds the number of elements in each interval, or the sum of
+    their weights. bins is a number of equal intervals, or a tensor of edges.
     """
 def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False) -> Any:
-    """Return (hist, bin_edges), where hist has the number of points in each box, or the sum of
-    their weights. The last axis of input holds the coordinates of a point.
+    """Return (hist, bin_edges). hist holds the number of points in each box, or the sum of their
+    weights. The last axis of input holds the coordinates of a point.
 
-    bins is a number of equal intervals for all axes, a sequence of such numbers, or a sequence of
-    edges for each axis. range holds the outermost edges of all axes in one sequence.
+    bins is a number of equal intervals for all axes, or a sequence with one item for each axis: a
+    number of intervals, or a tensor of edges. range holds the outermost edges of all axes in one
+    sequence.
 
     Shape   (..., D) -> D axes
-    Raises  RuntimeError unless bins has D items, and range 2 * D
+    Raises  RuntimeError if a sequence bins does not have D items, or range does not have 2 * D
     """
 def hsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the second axis, or along the only axis of a vector."""
@@ -1883,9 +1888,9 @@ def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def i0_(input: Tensor) -> Tensor:
     """Return the modified Bessel function of the first kind of order 0."""
 def igamma(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the regularised lower incomplete gamma function of input at other."""
+    """Return the regularised lower incomplete gamma function P(a, x) for a = input, x = other."""
 def igammac(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the regularised upper incomplete gamma function of input at other."""
+    """Return the regularised upper incomplete gamma function Q(a, x) for a = input, x = other."""
 def imag(input: Tensor) -> Tensor:
     """Return a view of the imaginary parts of complex numbers.
 
@@ -1916,7 +1921,7 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor
         input: The tensor.
         dim: The axis to which the indices apply.
         index: The indices of slices, a vector of int64 or int32.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
@@ -1930,7 +1935,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: A square matrix, or a batch of square matrices.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The matrices are not square, or one is singular.
@@ -1958,7 +1963,7 @@ def is_floating_point(input: Tensor) -> builtins.bool:
         True
     """
 def is_neg(input: Tensor) -> builtins.bool:
-    """Return whether the tensor is a lazily negated view, such as imag of a conjugated view."""
+    """Return whether the tensor is a lazily negated view, such as `imag` of a conjugated view."""
 def is_nonzero(input: Tensor) -> builtins.bool:
     """Return whether the only element of input is not 0.
 
@@ -2003,7 +2008,7 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2016,13 +2021,13 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ True, False, False])
     """
 def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return which of elements occur in test_elements; NaN never does."""
+    """Return whether each of `elements` occurs in `test_elements`; NaN never does."""
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return whether input is inf or -inf.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2039,7 +2044,7 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2074,7 +2079,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
 
     Args:
         input: The tensor.
-        normalized_shape: The lengths of the axes to normalize, the last ones of input.
+        normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
         weight: A factor for each element, or None.
         bias: A summand for each element, or None.
         eps: Added to the variance, to avoid division by 0.
@@ -2088,7 +2093,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
         tensor([[-1.2247,  0.0000,  1.2247]])
     """
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the least common multiple of integers; it is never negative, and 0 if an
+    """Return the least common multiple of integers. The result is never negative. It is 0 if an
     operand is 0.
     """
 def lcm_(input: Tensor, other: Tensor) -> Tensor:
@@ -2105,14 +2110,14 @@ def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
 def lerp(input: Operand, end: Operand, weight: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input + weight * (end - input).
 
-    Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
-            dtype that is not 0-d
+    Raises  RuntimeError if input has an integer dtype, if input and end have different dtypes, or
+            if weight has axes and a different dtype than input
 
     Args:
         input: The tensor.
         end: The result for weight 1.
         weight: A number or a tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -2136,7 +2141,7 @@ def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLik
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: steps is negative.
@@ -2150,7 +2155,7 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2167,7 +2172,7 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2184,7 +2189,7 @@ def log10_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2201,7 +2206,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2218,7 +2223,7 @@ def log1p_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2235,7 +2240,7 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2252,7 +2257,7 @@ def log2_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2269,7 +2274,7 @@ def log_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -2290,7 +2295,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is not floating-point, and dtype is None.
@@ -2311,12 +2316,12 @@ def logdet(input: Tensor) -> Tensor:
     is negative. For complex matrices, the imaginary part of the logarithm is in (-pi, pi].
     """
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether both elements are not 0.
+    """Return whether the elements of input and other are both nonzero.
 
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -2333,7 +2338,7 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2343,9 +2348,9 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([False,  True])
     """
 def logical_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether input or other is not 0."""
+    """Return whether the element of input or the element of other is nonzero."""
 def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether exactly one of input and other is 0."""
+    """Return whether exactly one of the elements of input and other is nonzero."""
 def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
     If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
@@ -2362,7 +2367,7 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -2375,8 +2380,8 @@ def lstm(data: Tensor, *given: object) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs, the last h and the last c of LSTM layers.
 
     `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). For
-    packed rows it is (batch_sizes, hx, params, has_biases, num_layers, dropout, train,
-    bidirectional)
+    packed rows, `given` is (batch_sizes, hx, params, has_biases, num_layers, dropout, train,
+    bidirectional).
     """
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return h and c after one step of an LSTM cell; hx is (h, c).
@@ -2394,16 +2399,16 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor |
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> return_types.lu_unpack:
     """Return (P, L, U) from the result of lu_factor; parts that were not requested are empty."""
 def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with elements replaced by value where mask is true.
+    """Return input with the elements replaced by `value` where mask is true.
 
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
-        RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
+        RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2422,7 +2427,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> x = torch.tensor([-1, 2, 3])
@@ -2439,7 +2444,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     Args:
         input: The tensor.
         other: The right operand.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2455,19 +2460,19 @@ def matrix_rank(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.matrix_rank, where `symmetric` is called `hermitian`."""
 @overload
 def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
-    tensors.
+    """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
+    second tensor, return the elementwise maximum of both tensors.
 
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-        result is NaN.
+        A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+        the result is NaN.
 
     Raises:
         RuntimeError: The tensor has no elements.
@@ -2482,19 +2487,19 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """
 @overload
 def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max:
-    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
-    tensors.
+    """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
+    second tensor, return the elementwise maximum of both tensors.
 
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-        result is NaN.
+        A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+        the result is NaN.
 
     Raises:
         RuntimeError: The tensor has no elements.
@@ -2509,19 +2514,19 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     """
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
-    tensors.
+    """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
+    second tensor, return the elementwise maximum of both tensors.
 
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-        result is NaN.
+        A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+        the result is NaN.
 
     Raises:
         RuntimeError: The tensor has no elements.
@@ -2569,10 +2574,10 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -2592,8 +2597,8 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to compute, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype of the computation and of the result; None means the dtype of input.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -2610,13 +2615,13 @@ def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
         input: The tensor.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: Tensors into which the result is written.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`.
+        A tensor; with dim, a pair with the fields `values` and `indices`.
 
     Raises:
-        IndexError: dim is out of range, or its axis has no elements.
+        IndexError: dim is out of range, or the axis has no elements.
         RuntimeError: input is bool or complex.
 
     Example:
@@ -2631,13 +2636,13 @@ def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, ou
         input: The tensor.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: Tensors into which the result is written.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`.
+        A tensor; with dim, a pair with the fields `values` and `indices`.
 
     Raises:
-        IndexError: dim is out of range, or its axis has no elements.
+        IndexError: dim is out of range, or the axis has no elements.
         RuntimeError: input is bool or complex.
 
     Example:
@@ -2652,7 +2657,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
 
     Args:
         *tensors: Vectors of one dtype, or one list of them.
-            indexing: "ij" if axis i belongs to vector i; "xy" to swap the first two axes.
+        indexing: "ij", also if None: axes in the order of the vectors; "xy": the first two swapped.
 
     Example:
         >>> rows, columns = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
@@ -2662,19 +2667,19 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
     """
 @overload
 def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
-    tensors.
+    """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
+    second tensor, return the elementwise minimum of both tensors.
 
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-        result is NaN.
+        A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+        the result is NaN.
 
     Raises:
         RuntimeError: The tensor has no elements.
@@ -2689,19 +2694,19 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """
 @overload
 def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min:
-    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
-    tensors.
+    """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
+    second tensor, return the elementwise minimum of both tensors.
 
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-        result is NaN.
+        A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+        the result is NaN.
 
     Raises:
         RuntimeError: The tensor has no elements.
@@ -2716,19 +2721,19 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     """
 @overload
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
-    tensors.
+    """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
+    second tensor, return the elementwise minimum of both tensors.
 
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-        result is NaN.
+        A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+        the result is NaN.
 
     Raises:
         RuntimeError: The tensor has no elements.
@@ -2747,10 +2752,10 @@ def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -2766,7 +2771,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         mat2: The right matrix, of shape (k, m).
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A matrix of shape (n, m), for an input of shape (n, k).
@@ -2780,9 +2785,9 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [3.]])
     """
 def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-    """Return (values, indices) of the most frequent value along dim: of equally frequent
-    values the smallest, with its last index. NaNs are not equal; in PyTorch the result depends on
-    their positions.
+    """Return (values, indices): the most frequent value along dim, and its last index. Of several
+    equally frequent values, the smallest is returned. A NaN is not equal to another NaN; in PyTorch
+    the result depends on the positions of the NaNs.
     """
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with the axes `source` moved to the positions `destination`.
@@ -2790,7 +2795,7 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     Args:
         input: The tensor.
         source: One axis or several axes.
-        destination: The new position of each of them.
+        destination: The new position of each axis in `source`.
 
     Raises:
         IndexError: An axis is out of range.
@@ -2806,7 +2811,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     Args:
         input: The tensor.
         source: One axis or several axes.
-        destination: The new position of each of them.
+        destination: The new position of each axis in `source`.
 
     Raises:
         IndexError: An axis is out of range.
@@ -2826,14 +2831,14 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast.
-        TypeError: other is neither a tensor nor a number.
+        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2852,7 +2857,7 @@ def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.
         num_samples: The number of indices for each row.
         replacement: Whether an index may be drawn twice.
         generator: The generator to draw from; the default one if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
@@ -2866,14 +2871,14 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Te
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast.
-        TypeError: other is neither a tensor nor a number.
+        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2889,9 +2894,9 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
     Args:
         input: The tensor.
         nan: The replacement for NaN; 0 if None.
-        posinf: The replacement for inf; the largest number of the dtype if None.
-        neginf: The replacement for -inf; the smallest number of the dtype if None.
-        out: A tensor into which the result is written, in place of a new one.
+        posinf: The replacement for inf; the largest finite number of the dtype if None.
+        neginf: The replacement for -inf; the smallest (negative) finite number if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         TypeError: nan, posinf or neginf is not a number.
@@ -2909,16 +2914,16 @@ def nanmean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = N
     """
 @overload
 def nanmedian(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the lower median of elements that are not NaN; with dim, (values, indices)
+    """Return the lower median of the elements that are not NaN. With dim, return (values, indices)
     along dim.
     """
 @overload
 def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
-    """Return the lower median of elements that are not NaN; with dim, (values, indices)
+    """Return the lower median of the elements that are not NaN. With dim, return (values, indices)
     along dim.
     """
 def nanquantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Return the quantiles of the elements that are not NaN, for the probabilities q."""
+    """Return the quantiles, for the probabilities q, of the elements that are not NaN."""
 def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the sum over dim of the elements that are not NaN."""
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
@@ -2946,7 +2951,7 @@ def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -2960,7 +2965,7 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -2974,7 +2979,7 @@ def neg_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -2988,7 +2993,7 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -3002,7 +3007,7 @@ def negative_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -3012,8 +3017,8 @@ def negative_(input: Tensor) -> Tensor:
         tensor([-1,  2])
     """
 def nextafter(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the next floating-point number after input in the direction of other, or other if both
-    are equal. The gradient of input is 1, and 0 where both are equal.
+    """Return the next floating-point number after input in the direction of `other`, or `other`
+    where both are equal. The derivative by input is 1, or 0 where both are equal.
     """
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
@@ -3024,7 +3029,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | No
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3043,7 +3048,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = None) -> tuple
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3062,7 +3067,7 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) 
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3085,7 +3090,7 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
         p: The order: a number, inf, "fro" or "nuc".
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
         dtype: The dtype to compute in; None means the dtype of input.
 
     Example:
@@ -3102,7 +3107,7 @@ def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -3125,7 +3130,7 @@ def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.
@@ -3171,7 +3176,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         vec2: The second vector.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A matrix of shape (n, m), for vectors of n and m elements.
@@ -3212,13 +3217,14 @@ def permute(input: Tensor, *dims: Sizes) -> Tensor:
 def pinverse(input: Tensor, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
     """Return the pseudoinverse; see linalg.pinv, with rcond as its rtol."""
 def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
-    """Return images with r times the height and width and 1 / r**2 times the channels.
+    """Return images with r times the height and width and 1 / r**2 times the channels, where r is
+    upscale_factor.
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
 def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
-    """Return images with 1 / r times the height and width and r**2 times the channels: the inverse
-    of pixel_shuffle.
+    """Return images with 1 / r times the height and width and r**2 times the channels, where r is
+    downscale_factor. This is the inverse of pixel_shuffle.
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
@@ -3229,9 +3235,9 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
             not checked; there, such a rate gives NaN
     """
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return complex numbers with the given absolute values and angles, in radians.
+    """Return complex numbers with the given absolute values, and the given angles in radians.
 
-    Raises  RuntimeError for the same arguments as `complex`
+    Raises  RuntimeError in the same cases as `complex`
     """
 def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the n-th derivative of digamma.
@@ -3246,16 +3252,16 @@ def positive(input: Tensor) -> Tensor:
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input to the power of exponent.
 
-    Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+    Raises  RuntimeError if an integer is raised to a negative integer that is a Python number;
             RuntimeError if the shapes do not broadcast
 
     Args:
         input: The base: a tensor or a number.
         exponent: A tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast.
+        A tensor of the broadcast shape of input and exponent.
 
     Example:
         >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
@@ -3274,8 +3280,8 @@ def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool 
         input: The tensor.
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype of the products and of the result; int64 for integers if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -3300,7 +3306,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool 
 def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
     """Return (Q, R); replaced by linalg.qr."""
 def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
+    """Return the quantiles for the probabilities q, of all elements or along dim. A quantile is NaN
     if any element is NaN.
 
     Args:
@@ -3309,7 +3315,7 @@ def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: bu
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -3332,7 +3338,7 @@ def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.rand(2, 3).max() < 1
@@ -3360,16 +3366,16 @@ def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Si
     Raises  RuntimeError if low >= high or dtype is too small, TypeError if size is not a tuple
 
     Args:
-        low: The smallest number that can be drawn; 0 if it is left out.
-        high: The upper bound, which is excluded.
-        size: The lengths of the axes, as a tuple.
+        low: The smallest number that can be drawn; 0 if None.
+        high: The upper bound, which is excluded; None: low is the upper bound.
+        size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
         generator: The generator to draw from; the default one if None.
         dtype: The dtype of the result; int64 if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.randint(0, 10, (2, 3)).shape
@@ -3390,7 +3396,7 @@ def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | N
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> generator = torch.Generator().manual_seed(0)
@@ -3429,7 +3435,7 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.randperm(4).sort().values
@@ -3442,7 +3448,7 @@ def range(start: Scalar = 0, end: Scalar = ..., step: Scalar = 1, *, dtype: DTyp
     Raises  RuntimeError for a step that is 0 or leads away from end
     """
 def ravel(input: Tensor) -> Tensor:
-    """Return input as a vector; a view where possible.
+    """Return input as a vector, as a view where possible.
 
     Args:
         input: The tensor.
@@ -3458,7 +3464,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3475,7 +3481,7 @@ def reciprocal_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3492,7 +3498,7 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool or complex.
@@ -3506,7 +3512,7 @@ def relu_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool or complex.
@@ -3516,10 +3522,10 @@ def relu_(input: Tensor) -> Tensor:
         tensor([0., 2.])
     """
 def remainder(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
+    """Return input - floor(input / other) * other; its sign is that of `other`, as in Python."""
 def renorm(input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
-    """Return input with each slice along dim whose norm of order p exceeds maxnorm scaled down to
-    norm maxnorm.
+    """Return input, where each slice along dim with a norm of order p above maxnorm is scaled down
+    to the norm maxnorm.
     """
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
     """Return input with each element, or each slice along dim, repeated. With a single argument,
@@ -3527,9 +3533,10 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | No
 
     Args:
         input: The tensor; or the counts, if repeats is left out.
-        repeats: A count for all, or a tensor with one count for each element or slice.
+        repeats: A count for all, or a tensor with one count for each element or slice. If None,
+            input has the counts, and the result is indices.
         dim: The axis; if None, input is flattened.
-        output_size: The length of the result. If given, the call does not wait for a GPU.
+        output_size: The length of the result; computed if None, for which the call waits for a GPU.
 
     Raises:
         RuntimeError: A count is negative or not an integer, or there is not one count for each
@@ -3551,7 +3558,7 @@ def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
             -1, which is replaced by the length that follows from the others.
-        shape: The same as sizes, under NumPy's name.
+        shape: The same as sizes, under NumPy's name; None: sizes are given.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)
@@ -3559,8 +3566,8 @@ def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
                 [3, 4, 5]])
     """
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Give this tensor the sizes of another one; with preserve_format, also its channels_last
-    order. Raises as resize_ does.
+    """Resize this tensor to the sizes of the_template. With preserve_format, also use the order of
+    the_template if that is channels_last. The errors are those of `resize_`.
     """
 def resolve_conj(input: Tensor) -> Tensor:
     """Return a copy of a conjugated view; any other tensor is returned unchanged."""
@@ -3571,20 +3578,21 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
 def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
     """Return input divided by the root of its mean square over the last axes, times weight."""
 def rnn_relu(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
-    """Return the outputs and the last h of layers of relu cells; `given` is as for lstm."""
+    """Return the outputs and the last h of layers of relu cells. See lstm for `given`."""
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """Return relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
 def rnn_tanh(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
-    """Return the outputs and the last h of layers of tanh cells; `given` is as for lstm."""
+    """Return the outputs and the last h of layers of tanh cells. See lstm for `given`."""
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """Return tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
 def roll(input: Tensor, shifts: Any, dims: Sizes | None = None) -> Tensor:
-    """Return a copy shifted along dims; elements shifted past the end appear at the front.
+    """Return a copy with elements shifted along dims; elements shifted past the end reappear at the
+    front.
 
     Args:
         input: The tensor.
-        shifts: The number of positions, one number or one for each of dims.
-        dims: The axis or axes; the flattened tensor if None.
+        shifts: The number of positions to shift by: one number, or one for each axis in dims.
+        dims: The axis or axes. If None, the tensor is shifted as a vector of all its elements.
 
     Example:
         >>> torch.roll(torch.tensor([1, 2, 3]), 1)
@@ -3597,8 +3605,8 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
 
     Args:
         input: The tensor.
-        decimals: The number of decimals; negative ones round to tens, hundreds and so on.
-        out: A tensor into which the result is written, in place of a new one.
+        decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -3612,15 +3620,15 @@ def round_(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join tensors vertically: along axis 0, with vectors as rows."""
 def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
-    """Return input where it is positive, and slope * input elsewhere. In training the slope is
-    drawn from [lower, upper) for each element; otherwise it is the mean of the two.
+    """Return input where it is positive, and slope * input elsewhere. In training, the slope is
+    drawn from [lower, upper) for each element; otherwise the slope is (lower + upper) / 2.
     """
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 divided by the square root of each element.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3637,7 +3645,7 @@ def rsqrt_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3662,10 +3670,10 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *,
         input: The tensor.
         dim: The axis to which the indices apply.
         index: Indices along dim, in int64.
-        src: A tensor at least as large as index, or a number.
-        value: A number, instead of src.
+        src: A tensor at least as large as index, or a number; None: value is given.
+        value: A number, instead of src; None: src is given.
         reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
@@ -3690,9 +3698,9 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         input: The values to insert: a tensor or a number.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
-        side: "left" or "right", in place of the argument right.
+        side: "left" or "right", instead of right; None: right decides.
         sorter: Indices that sort the rows of sorted_sequence; None if the rows are sorted.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor in the shape of input; its dtype is int64 or, with out_int32, int32.
@@ -3705,12 +3713,12 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         tensor([1, 3])
     """
 def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-    """Return a view at one index along dim, without that axis.
+    """Return a view of the elements at one index along dim; the view does not have that axis.
 
     Args:
         input: The tensor.
         dim: The axis to remove.
-        index: The index along it.
+        index: The index along dim.
 
     Raises:
         IndexError: dim or index is out of range.
@@ -3726,7 +3734,7 @@ def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Restore a state of the CPU's default generator that get_rng_state returned."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the sign of real numbers (-1, 0 or 1); complex numbers divided by their absolute
+    """Return the signs of real numbers (-1, 0 or 1), or complex numbers divided by their absolute
     values.
     """
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -3734,7 +3742,7 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3751,7 +3759,7 @@ def sigmoid_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3764,11 +3772,11 @@ def sigmoid_(input: Tensor) -> Tensor:
         tensor([0.5000, 0.8808])
     """
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return -1, 0 or 1 by the sign of each element; the gradient is 0.
+    """Return the sign of each element as -1, 0 or 1; the gradient is 0.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex; use sgn.
@@ -3778,13 +3786,13 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-1.,  0.,  1.])
     """
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return whether the sign bit of input is set, as for -0.0."""
+    """Return whether the sign bit of each element is set, which includes -0.0."""
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the sine of each element, in radians.
+    """Return the sine of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3797,11 +3805,11 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 0.8415])
     """
 def sin_(input: Tensor) -> Tensor:
-    """Return the sine of each element, in radians.
+    """Return the sine of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3836,7 +3844,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
         input: The tensor.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -3849,14 +3857,14 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
 def solve(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.solve, with its arguments the other way round."""
 def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
-    """Return the elements sorted along dim. NaN is the largest; equal elements keep their order.
+    """Return the elements sorted along dim. NaN counts as largest; equal elements keep their order.
 
     Args:
         input: The tensor.
         dim: The axis.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A pair of tensors into which the values and indices are written; new ones if None.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -3872,20 +3880,22 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
         indices=tensor([1, 2, 0]))
     """
 def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sizes = ..., *, dtype: DTypeLike | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> Tensor:
-    """Return the sparse tensor of `values` at the coordinates `indices`, shaped (sparse axes, n).
-    Entries with equal coordinates are summed. Given only a size, return zeros.
+    """Return the sparse tensor of `values` at the coordinates `indices`. The shape of `indices` is
+    (sparse axes, n). Entries with equal coordinates represent their sum. If only a size is given,
+    return a tensor without entries.
 
-    Raises  RuntimeError for indices, values and a size that do not fit together
+    Raises  RuntimeError if indices, values and size do not fit together
     Note    coordinates are checked even without check_invariants, because kernels rely on them
     """
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-    """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
+    """Return views of the parts along dim, either of one length or of a list of lengths. With one
+    length, the last part may be shorter.
 
     Args:
         tensor: The tensor.
-        split_size_or_sections: The length of each view, or a list of lengths.
+        split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
         dim: The axis to divide.
-        split_size: The same as split_size_or_sections, under the name that the method uses.
+        split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
         RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -3898,7 +3908,7 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
         [[0], [1, 2, 3, 4]]
     """
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views with the lengths split_sizes along dim."""
+    """Return views of the parts of input whose lengths along dim are split_sizes."""
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the product of two matrices, the first of which is sparse."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -3906,7 +3916,7 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3923,7 +3933,7 @@ def sqrt_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -3940,7 +3950,7 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
@@ -3957,7 +3967,7 @@ def square_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
@@ -3970,7 +3980,7 @@ def square_(input: Tensor) -> Tensor:
         tensor([1., 9.])
     """
 def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
-    """Return a view without the axes of length 1, or without the axes in dim of length 1.
+    """Return a view without the axes of length 1. If dim is given, only axes in dim are removed.
 
     Args:
         input: The tensor.
@@ -3991,7 +4001,7 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
     Args:
         tensors: A list or tuple of tensors of one shape.
         dim: The position of the new axis in the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor with a new axis, whose length is the number of tensors. The dtype of the result is
@@ -4014,10 +4024,10 @@ def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
-        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
         correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
@@ -4037,17 +4047,17 @@ def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = N
 def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input - alpha * other.
 
-    Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
-            broadcast
+    Raises  RuntimeError for a bool tensor: use logical_xor for two bool tensors; RuntimeError if
+            the shapes do not broadcast
 
     Args:
         input: The tensor.
         other: The subtrahend, a tensor or a number.
-        alpha: The number by which other is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        alpha: The number by which `other` is multiplied.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Example:
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -4056,17 +4066,17 @@ def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
 def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input - alpha * other.
 
-    Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
-            broadcast
+    Raises  RuntimeError for a bool tensor: use logical_xor for two bool tensors; RuntimeError if
+            the shapes do not broadcast
 
     Args:
         input: The tensor.
         other: The subtrahend, a tensor or a number.
-        alpha: The number by which other is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        alpha: The number by which `other` is multiplied.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Example:
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -4082,8 +4092,8 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         input: The tensor.
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to add, and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype of the additions and of the result; int64 for integers if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -4105,7 +4115,7 @@ def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = T
         input: The tensor.
         some: Whether U and V have only as many columns as there are singular values.
         compute_uv: Whether to compute U and V.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -4128,7 +4138,7 @@ def symeig(*args: Any, **kwargs: Any) -> Any:
 def t(input: Tensor) -> Tensor:
     """Return a view of the transpose of a tensor with at most two axes.
 
-    Raises  RuntimeError for more axes
+    Raises  RuntimeError if input has more than two axes
 
     Args:
         input: The tensor.
@@ -4142,22 +4152,22 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return elements of input at indices along dim, or of the flattened input if dim is None."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the tangent of each element, in radians.
+    """Return the tangent of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
         tensor([0.])
     """
 def tan_(input: Tensor) -> Tensor:
-    """Return the tangent of each element, in radians.
+    """Return the tangent of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
@@ -4168,7 +4178,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -4185,7 +4195,7 @@ def tanh_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -4223,8 +4233,9 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
         tensor([1., 2.], dtype=fastdist.float64, requires_grad=True)
     """
 def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views of parts along dim. An int is the number of parts; if they cannot be equal, the
-    first parts are longer by 1. A sequence or tensor holds the indices at which parts begin.
+    """Return views of the parts of input along dim. If indices_or_sections is an int, it is the
+    number of parts; if they cannot be equal, the first parts are longer by 1. Otherwise, it holds
+    the indices at which the second and later parts begin.
     """
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
     """Return the sum of products over the axes `dims`. They are given as a number of axes (the last
@@ -4233,7 +4244,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None)
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = None) -> Tensor:
     """Return `input` where it is above `threshold`, and `value` elsewhere."""
 def tile(input: Tensor, *dims: Sizes) -> Tensor:
-    """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
+    """Return input repeated along its axes.
+
+    If there are fewer numbers than axes, the first axes are not repeated.
 
     Args:
         input: The tensor.
@@ -4252,7 +4265,7 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
         dim: The axis.
         largest: Whether to return the largest elements, or the smallest ones.
         sorted: Ignored: the elements are always sorted.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A pair of tensors into which the values and indices are written; new ones if None.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -4288,12 +4301,12 @@ def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         fastdist.Size([4, 3, 2])
     """
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integral of y along dim by the trapezoidal rule. x holds coordinates; without x,
-    neighbours have the distance dx, by default 1.
+    """Return the integral of y along dim by the trapezoidal rule. x holds the coordinates of the
+    elements of y; without x, the distance between neighbours is dx, by default 1.
     """
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integral of y along dim by the trapezoidal rule. x holds coordinates; without x,
-    neighbours have the distance dx, by default 1.
+    """Return the integral of y along dim by the trapezoidal rule. x holds the coordinates of the
+    elements of y; without x, the distance between neighbours is dx, by default 1.
     """
 def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
     """Return (X, copy of A) with A @ X = input; an older form of linalg.solve_triangular."""
@@ -4307,7 +4320,7 @@ def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     Args:
         input: The tensor.
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has fewer than two axes.
@@ -4326,15 +4339,15 @@ def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = N
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast; integers give the default dtype unless
-        rounded.
+        A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
+        the quotient has the default dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-        RuntimeError: Integers are divided by 0 and rounded.
+        RuntimeError: Integers are divided by 0 with a rounding_mode.
 
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
@@ -4347,7 +4360,7 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def trunc_(input: Tensor) -> Tensor:
     """Return input rounded towards 0; the gradient is 0."""
 def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return a view at each index along dim, without that axis.
+    """Return a view for each index along dim; the views do not have that axis.
 
     Args:
         input: The tensor.
@@ -4364,8 +4377,8 @@ def unflatten(input: Tensor, dim: builtins.int, sizes: Sequence[builtins.int]) -
     """Return input with the axis dim split into several axes."""
 @overload
 def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-    """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
-    their number.
+    """Return the distinct elements, or the distinct slices along dim, sorted. On a GPU, the call
+    waits for the number of distinct elements.
 
     Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
@@ -4377,7 +4390,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[F
         dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
-        A tensor, or a tuple of this tensor, the inverse and the counts.
+        A tensor, or a tuple of this tensor, the inverse indices and the counts, as requested.
 
     Example:
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -4385,8 +4398,8 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[F
     """
 @overload
 def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-    """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
-    their number.
+    """Return the distinct elements, or the distinct slices along dim, sorted. On a GPU, the call
+    waits for the number of distinct elements.
 
     Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
@@ -4398,7 +4411,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.
         dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
-        A tensor, or a tuple of this tensor, the inverse and the counts.
+        A tensor, or a tuple of this tensor, the inverse indices and the counts, as requested.
 
     Example:
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -4406,18 +4419,18 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.
     """
 @overload
 def unique_consecutive(input: Tensor, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-    """Return the first of each run of equal elements, or of slices along dim. Waits for a
-    device.
+    """Return the first element of each run of equal elements, or the first slice of each run of
+    equal slices along dim. If input is not on the CPU, the call waits for the device.
     """
 @overload
 def unique_consecutive(input: Tensor, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-    """Return the first of each run of equal elements, or of slices along dim. Waits for a
-    device.
+    """Return the first element of each run of equal elements, or the first slice of each run of
+    equal slices along dim. If input is not on the CPU, the call waits for the device.
     """
 def unravel_index(indices: Tensor, shape: Sizes) -> tuple[Tensor, ...]:
     """Return one index per axis of shape for each flat index."""
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return at most `chunks` views along dim, all of the same size except the last one.
+    """Return at most `chunks` views along dim, all of the same length except the last one.
 
     Args:
         input: The tensor.
@@ -4433,13 +4446,14 @@ def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> 
         [[0, 1, 2], [3, 4]]
     """
 def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-    """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
+    """Return views of the parts along dim, either of one length or of a list of lengths. With one
+    length, the last part may be shorter.
 
     Args:
         tensor: The tensor.
-        split_size_or_sections: The length of each view, or a list of lengths.
+        split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
         dim: The axis to divide.
-        split_size: The same as split_size_or_sections, under the name that the method uses.
+        split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
         RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -4452,7 +4466,7 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
         [[0], [1, 2, 3, 4]]
     """
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views with the lengths split_sizes along dim."""
+    """Return views of the parts of input whose lengths along dim are split_sizes."""
 def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
     """Return a view with a new axis of length 1 at dim.
 
@@ -4478,10 +4492,10 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
-        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
         correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
@@ -4494,7 +4508,7 @@ def var_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: 
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the inner product of two vectors. If the first vector is complex, it is conjugated."""
 def view_as_complex(input: Tensor) -> Tensor:
-    """Return a view of pairs of real numbers along the last axis as complex numbers.
+    """Return a complex view, in which each pair of real numbers along the last axis is one number.
 
     Raises  RuntimeError for a dtype other than float16, float32 and float64, or for strides that
             do not allow the view
@@ -4522,13 +4536,13 @@ def where(condition: Operand) -> tuple[Tensor, ...]:
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition is true, a tensor or a number.
-        other: The values elsewhere.
-        out: A tensor into which the result is written, in place of a new one.
+        input: The values where condition is true, a tensor or a number; None: see Returns.
+        other: The values elsewhere; None: see Returns.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
-        tensors, as `nonzero(as_tuple=True)` returns.
+        A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
+        of index tensors, as `nonzero(as_tuple=True)` returns.
 
     Raises:
         TypeError: An argument is neither a tensor nor a number.
@@ -4546,13 +4560,13 @@ def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | N
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition is true, a tensor or a number.
-        other: The values elsewhere.
-        out: A tensor into which the result is written, in place of a new one.
+        input: The values where condition is true, a tensor or a number; None: see Returns.
+        other: The values elsewhere; None: see Returns.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
-        tensors, as `nonzero(as_tuple=True)` returns.
+        A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
+        of index tensors, as `nonzero(as_tuple=True)` returns.
 
     Raises:
         TypeError: An argument is neither a tensor nor a number.
@@ -4579,7 +4593,7 @@ def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.

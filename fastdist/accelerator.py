@@ -99,6 +99,15 @@ def memory_allocated(device_index: Any = None) -> int:
     return cuda.memory_allocated(device_index)
 
 
+def memory_reserved(device_index: Any = None) -> int:
+    """Return the number of bytes that fastdist holds on an accelerator, in use or cached.
+
+    Raises  RuntimeError if there is no accelerator
+    """
+    _require_one()
+    return cuda.memory_reserved(device_index)
+
+
 class _OfAnyDevice(type):
     """The metaclass of `Stream`: `isinstance(x, Stream)` is True for the streams of all devices."""
 
@@ -168,6 +177,5 @@ def _require_one() -> None:
 
 
 current_device_idx, set_device_idx = current_device_index, set_device_index
-memory_reserved = memory_allocated
 
 explain_missing(__name__)

@@ -179,7 +179,7 @@ def norm(input: Tensor, ord: Any = None, dim: builtins.int | Sequence[builtins.i
         dim: The axis of vectors, or the two axes of matrices; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is neither floating-point nor complex, or ord does not fit the axes.
@@ -237,7 +237,7 @@ def svd(A: Tensor, full_matrices: builtins.bool = True, *, driver: str | None = 
         A: A matrix, or a batch of matrices.
         full_matrices: Whether U and Vh are square.
         driver: Must be None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.linalg.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -282,7 +282,7 @@ def vector_norm(input: Tensor, ord: builtins.float = 2, dim: builtins.int | Sequ
         dim: The axis or axes; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is neither floating-point nor complex.

@@ -1,4 +1,4 @@
-"""Functions for classes and modes that override functions of Tensors with `__torch_function__`."""
+"""PyTorch's API for classes and modes that override functions by `__torch_function__`."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ __all__ = [
 
 class TorchFunctionMode:
     """A context in which this object's `__torch_function__` is called for each call in this thread.
-    It gets calls of functions, of methods and operators that compute, and of functions that make
-    tensors, even if no argument is a Tensor. Its result replaces the result of the call. If it is
-    NotImplemented, the overrides of the arguments are tried, as outside of the context.
+    The calls are those of functions, of methods and operators that compute, and of functions that
+    make tensors, even if no argument is a Tensor. The result of `__torch_function__` replaces the
+    result of the call. If it is NotImplemented, the overrides of the arguments are tried next.
 
-    Note    the mode is inactive while its `__torch_function__` runs: calls in there go to the next
-            outer mode. Calls that fastdist's functions make internally are not passed to it, nor
-            are queries such as `x.shape` and `x.item()`
+    Note    the mode is inactive while its `__torch_function__` runs: calls inside it go to the next
+            outer mode. The mode does not get internal calls of fastdist's functions, nor queries
+            such as `x.shape` and `x.item()`
     """
 
     def __torch_function__(
@@ -66,7 +66,7 @@ class TorchFunctionMode:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Return the result for func(*args, **kwargs). `types` holds the types of the arguments
+        """Return the result for func(*args, **kwargs). `types` has the types of those arguments
         that override calls.
         """
         raise NotImplementedError
@@ -82,7 +82,7 @@ class TorchFunctionMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """Return cls(*args, **kwargs), for programs that use this older way to open a mode."""
+        """Return cls(*args, **kwargs): an older way to open a mode, which some programs use."""
         warn_caller(
             "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`"
         )
@@ -104,38 +104,32 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Return whether inp is a Tensor, or an instance of a class that overrides functions of
-    Tensors.
-    """
+    """Return whether inp is a Tensor, or an instance of a class with `__torch_function__`."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Return whether one of the arguments, or an open mode, currently overrides functions of
-    Tensors.
-    """
+    """Return whether an open mode, or an argument, currently overrides functions of Tensors."""
     return mode_is_open() or any(is_offered(one) for one in relevant_args)
 
 
 def has_torch_function_unary(tensor: Any) -> bool:
-    """Return whether the argument, or an open mode, currently overrides functions of Tensors."""
+    """Return whether an open mode, or the argument, currently overrides functions of Tensors."""
     return mode_is_open() or is_offered(tensor)
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """Return whether one of the arguments, or an open mode, currently overrides functions of
-    Tensors.
-    """
+    """Return whether an open mode, or an argument, currently overrides functions of Tensors."""
     return has_torch_function(args)
 
 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Call this thread's mode and the overrides of the relevant arguments for
-    public_api(*args, **kwargs). Return the first result other than NotImplemented.
+    """Offer the call public_api(*args, **kwargs) to this thread's mode, then to the overrides of
+    the relevant arguments. Return the first result other than NotImplemented.
 
-    Raises  TypeError if all of them return NotImplemented
+    Raises  TypeError if the mode and all overrides return NotImplemented
     """
     asked = [] if thread.disabled else overloaded(relevant_args, _has_implementation)
     types = tuple([type(one) for one in asked])
@@ -188,7 +182,7 @@ def is_tensor_method_or_property(func: Any) -> bool:
 
 
 def resolve_name(f: Any) -> str | None:
-    """Return the name that errors and overrides use for a function, such as `fastdist.add`."""
+    """Return the name by which errors and overrides refer to a function, such as `fastdist.add`."""
     known = any(f in functions for functions in get_overridable_functions().values())
     return full_name(f) if known else None
 
@@ -200,8 +194,8 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Return the functions, methods and property accessors that call overrides before they run, by
-    the module or class in which users find them.
+    """Return the functions, methods and property accessors that call overrides before they run. The
+    keys are the modules and classes in which users find them.
     """
     write_offers()
     found: dict[Any, list[Callable[..., Any]]] = {}
@@ -218,8 +212,8 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 @functools.cache
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Return, for each function that calls overrides, a function that takes the same arguments and
-    returns -1.
+    """Return a dict. Its keys are all functions that call overrides. Each value is a function with
+    the same parameters that returns -1.
     """
     functions = (one for listed in get_overridable_functions().values() for one in listed)
     return {function: _dummy(function) for function in functions}
@@ -228,7 +222,7 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
 def _dummy(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         given = inspect.signature(function)
-    except ValueError:  # accessors of properties have no signature
+    except ValueError:  # an accessor of a property has no signature
         return lambda *args: -1
     names: dict[str, Any] = {}
     taken = []
@@ -251,7 +245,7 @@ class _Said(str):
 
 
 def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """Yield (module, function) for each public function in the modules of functions of Tensors."""
+    """Yield (module, function) for each public function in modules with functions on Tensors."""
     for room in (sys.modules[__package__], functional, fft, linalg, special):
         for name in dir(room):
             found = getattr(room, name)
@@ -261,12 +255,12 @@ def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
 
 
 def _is_help(function: Callable[..., Any]) -> bool:
-    """Return whether a function is a helper of fastdist, not a public function."""
+    """Return whether a function is an internal helper of fastdist, not a public function."""
     return function.__module__.startswith((f"{__package__}.core", f"{__package__}.dispatch"))
 
 
-# Functions that take no Tensor, functions that take any value, functions that make a Tensor from
-# data, and functions that set or query modes.
+# Functions that never call an override: they take no Tensor, take any value, make a Tensor from
+# data, or set or query modes.
 _OF_NO_TENSOR = frozenset(
     """
     arange are_deterministic_algorithms_enabled as_tensor asarray autocast_decrement_nesting

@@ -1,4 +1,4 @@
-"""The old name of ao.quantization; importing this module returns that package."""
+"""The old name of `ao.quantization`: an import of this module returns that package."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class SobolEngine:
 
     Args:
         dimension: The number of coordinates of a point, 1 to 21201.
-        scramble: Whether to scramble the sequence, by a random triangular matrix and a shift for
-            each coordinate (Matousek 1998).
+        scramble: Whether to scramble the sequence. Each coordinate then uses a random triangular
+            matrix and a random shift (Matousek 1998).
         seed: The seed for scrambling; None uses the default generator.
 
     Raises  ValueError for a dimension outside of 1 to 21201
@@ -47,8 +47,8 @@ class SobolEngine:
             )
         self.dimension, self.scramble, self.seed = dimension, scramble, seed
         self.num_generated = 0
-        # For each coordinate, 30 integers of 30 bits: the direction number for each bit of an
-        # index.
+        # For each coordinate, 30 integers of 30 bits: one direction number for each bit of a
+        # point's index.
         self._directions = direction_numbers(dimension, self.MAXBIT)
         self._shift = np.zeros(dimension, np.int64)
         if scramble:
@@ -69,7 +69,7 @@ class SobolEngine:
 
         Args:
             n: The number of points.
-            out: A Tensor that is resized and filled, instead of a new one.
+            out: A Tensor that is resized and receives the points; None returns a new Tensor.
             dtype: A floating dtype; None means the default dtype.
 
         Shape   (n, dimension)
@@ -80,7 +80,7 @@ class SobolEngine:
         return points if out is None else out.resize_(points.shape).copy_(points)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: DType | None = None) -> Tensor:
-        """Return the next 2**m points. The points drawn so far then form a balanced set.
+        """Return the next 2**m points. With the points drawn before, they form a balanced set.
 
         Raises  ValueError if the total number of points drawn would not be a power of 2
         """
@@ -120,7 +120,7 @@ class SobolEngine:
         self._shift = np.asarray(generator.integers(0, 2, (self.dimension, bits))) @ powers
         drawn = np.asarray(generator.integers(0, 2, (self.dimension, bits, bits)))
         lower = np.tril(drawn, -1) + np.eye(bits, dtype=drawn.dtype)
-        # Bits are ordered from the highest to the lowest.
+        # Axis 1 of `parts` is the bits of the direction numbers, from the highest to the lowest.
         parts = self._directions[:, None, :] >> np.arange(bits - 1, -1, -1)[:, None] & 1
         mixed = lower @ parts % 2
         self._directions = (mixed * powers[::-1, None]).sum(axis=1)

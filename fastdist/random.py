@@ -37,7 +37,7 @@ def fork_rng(
     _devices_kw: str = "devices",
     device_type: str = "cuda",
 ) -> Iterator[None]:
-    """Restore the generators of the CPU and of devices (by default all GPUs) after the block."""
+    """Restore the generators of the CPU and of `devices` (default: all GPUs) after the block."""
     if not enabled:
         yield
         return

@@ -1,4 +1,4 @@
-"""Sparse tensors under PyTorch's names: `sparse.mm`, `sum`, `softmax`, the old constructors."""
+"""PyTorch's module of sparse tensors: `mm`, `sum`, `softmax` and the legacy constructors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tensor.tensor import Tensor
 
 
 def mm(sparse: Tensor, dense: Tensor) -> Tensor:
-    """Return the product of two matrices, one of them sparse; it is sparse if both are.
+    """Return the product of two matrices, which is sparse if both matrices are sparse.
 
     Note    the gradient of a sparse factor is sparse: it has values only where the factor has
             entries
@@ -42,10 +42,10 @@ def sum(input: Tensor, dim: Any = None, dtype: DType | None = None) -> Tensor:
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:
-    """Return the sparse matrix whose diagonals are the rows of `diagonals`; offsets are relative
-    to the main diagonal.
+    """Return the sparse matrix whose diagonals are the rows of `diagonals`. `offsets` are the
+    diagonals' distances from the main diagonal.
 
-    Shape   element j of a row is in column j
+    Shape   element j of each row of `diagonals` is in column j of the result
     Raises  RuntimeError for repeated offsets
     """
     rows, shifts = diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1)
@@ -59,12 +59,12 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
 
 
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the softmax along an axis over the entries; unspecified elements count as -inf."""
+    """Return the softmax along an axis. Elements that are not specified count as -inf."""
     return _along("_sparse_softmax", input, dim, dtype, is_log=False)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the logarithm of the softmax over the entries alone."""
+    """Return the logarithm of the softmax. Elements that are not specified count as -inf."""
     return _along("_sparse_log_softmax", input, dim, dtype, is_log=True)
 
 

@@ -9,7 +9,7 @@ from .core.missing import show_public
 from .namespace.load import NAMES as _NAMES
 from .namespace.load import SPECIAL as _SPECIAL
 
-# The name in `fastdist.special` -> the name in `fastdist`.
+# Maps the name of a function in `fastdist.special` to its name in `fastdist`.
 _ALSO = {
     "digamma": "digamma",
     "erf": "erf",

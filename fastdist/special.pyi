@@ -14,19 +14,15 @@ from .tensor.layout import Size
 from .tensor.tensor import Tensor
 
 def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return Airy's function Ai. As in PyTorch, it has no gradient."""
+    """Return Airy's function Ai. As in PyTorch, the function has no gradient."""
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the Bessel function of the first kind of order 0."""
 def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the Bessel function of the first kind of order 1."""
 def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN for
-    negative input.
-    """
+    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN below 0."""
 def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN for
-    negative input.
-    """
+    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN below 0."""
 def chebyshev_polynomial_t(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return Chebyshev's polynomial of the first kind."""
 def chebyshev_polynomial_u(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -54,7 +50,7 @@ def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -69,9 +65,9 @@ def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return exp(input) - 1, precise near 0."""
 def gammainc(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the regularised lower incomplete gamma function of input at other."""
+    """Return the regularised lower incomplete gamma function P(a, x) for a = input, x = other."""
 def gammaincc(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the regularised upper incomplete gamma function of input at other."""
+    """Return the regularised upper incomplete gamma function Q(a, x) for a = input, x = other."""
 def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the logarithm of the absolute value of gamma(input)."""
 def hermite_polynomial_h(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -95,7 +91,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -118,7 +114,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is not floating-point, and dtype is None.
@@ -140,7 +136,7 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -160,9 +156,9 @@ def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def multigammaln(input: Tensor, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension p."""
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the probability that a standard normal number is smaller than input."""
+    """Return the probability that a standard normal random number is smaller than input."""
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse of ndtr: the quantile of the standard normal distribution for input."""
+    """Return the inverse of ndtr: the quantile of the standard normal distribution at `input`."""
 def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the n-th derivative of digamma.
 
@@ -175,8 +171,8 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
 
     Args:
         input: The tensor.
-        decimals: The number of decimals; negative ones round to tens, hundreds and so on.
-        out: A tensor into which the result is written, in place of a new one.
+        decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -208,7 +204,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
         input: The tensor.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -219,7 +215,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
         tensor([0.0900, 0.2447, 0.6652])
     """
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return sin(input) / input, and 1 at 0."""
+    """Return the spherical Bessel function of order 0: sin(input) / input, and 1 at 0."""
 def xlog1py(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input * log1p(other); 0 where input is 0 and other is not NaN."""
 def xlogy(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:

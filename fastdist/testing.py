@@ -1,4 +1,4 @@
-"""Helpers for tests of code that uses fastdist: comparisons with explanations, and samples."""
+"""Helpers for tests of code that uses fastdist: `assert_close` and `make_tensor`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ __all__ = [
     "make_tensor",
 ]
 
-# If the two dtypes differ, the wider tolerance applies, as in PyTorch.
+# The tolerances (rtol, atol) of each dtype. If the two dtypes differ, the larger tolerances apply,
+# as in PyTorch.
 _TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5),
     dtypes.bfloat16: (1.6e-2, 1e-5),
@@ -47,8 +48,8 @@ def assert_close(
 ) -> None:
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
-    Accepts tensors, numbers, and nested sequences and mappings of them. Tolerances depend on the
-    dtype unless both are given; integers and bool must be equal.
+    Accepts tensors, numbers, and nested sequences and mappings of tensors and numbers. By default,
+    `rtol` and `atol` depend on the dtype; they are 0 for integers and bool.
     Note    for sparse tensors the sum of the entries at each coordinate is compared
     """
     if (rtol is None) != (atol is None):
@@ -69,11 +70,11 @@ def assert_close(
 
 
 class _Different(Exception):
-    """Two values differ; the message explains where and how."""
+    """Two values differ; the message explains the difference and the position."""
 
 
 class _Comparison:
-    """A comparison: its tolerances, and the properties that it checks."""
+    """The tolerances of a comparison, and the properties that the comparison checks."""
 
     def __init__(
         self,
@@ -162,7 +163,8 @@ class _Comparison:
 
 def _report(actual: Any, expected: Any, close: Any, rtol: float, atol: float, what: str) -> str:
     relation = "equal" if rtol == atol == 0 else "close"
-    # In float64, because differences of unsigned integers would wrap around.
+    # Differences are computed in float64 or complex128, because those of unsigned integers would
+    # wrap around.
     is_complex = "c" in (actual.dtype.kind, expected.dtype.kind)
     wide = np.complex128 if is_complex else np.float64
     with np.errstate(all="ignore"):
@@ -180,7 +182,8 @@ def _report(actual: Any, expected: Any, close: Any, rtol: float, atol: float, wh
         f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})",
     ]
     for name, values, allowed in (("absolute", absolute, atol), ("relative", relative, rtol)):
-        # Only among mismatches: elements that are NaN in both tensors count as equal.
+        # Search only among mismatches: with equal_nan, elements that are NaN in both tensors count
+        # as equal, but their difference is NaN.
         shown = np.where(close, -1.0, np.where(np.isnan(values), np.inf, values))
         place = tuple(int(i) for i in np.unravel_index(int(shown.argmax()), shown.shape))
         lines.append(
@@ -223,12 +226,13 @@ def make_tensor(
     memory_format: MemoryFormat | None = None,
     seed: int = 0,
 ) -> Tensor:
-    """Return a tensor of uniform values from [low, high). The same arguments give the same values.
+    """Return a tensor of uniformly distributed values in [low, high). Calls with the same arguments
+    return the same values.
 
     Note    the default range is [-9, 9) for floating dtypes, [-9, 10) for signed integers, [0, 10)
-            for unsigned integers and {0, 1} for bool. noncontiguous returns every second element
-            of a tensor of twice the size
-    Raises  ValueError if noncontiguous and a memory_format are both given
+            for unsigned integers and {0, 1} for bool. With `noncontiguous`, the result is every
+            second element of a tensor whose last axis has twice the length
+    Raises  ValueError if `noncontiguous` and a `memory_format` are both given
     """
     if noncontiguous and memory_format is not None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""`TorchVersion`, in the module in which PyTorch's programs look for it."""
+"""`TorchVersion`, in the module from which programs for PyTorch import it."""
 
 from __future__ import annotations
 

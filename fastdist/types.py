@@ -1,4 +1,4 @@
-"""Type names that PyTorch's programs use in signatures."""
+"""Type names that programs for PyTorch use in signatures."""
 
 from __future__ import annotations
 

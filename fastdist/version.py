@@ -9,7 +9,7 @@ __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
 
 __version__ = TORCH_VERSION
 debug = False
-# CuPy determines which GPUs are supported, and reports the CUDA version that it was built for.
+# None: CuPy determines which GPUs are supported, and reports the CUDA version of its build.
 cuda: str | None = None
 hip: str | None = None
 xpu: str | None = None

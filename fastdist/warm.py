@@ -19,12 +19,13 @@ from fastdist.system.own_folder import make_own_folder
 
 # Large enough that each kernel is compiled, and small enough to be fast.
 _SIDE: Final = 256
-# Without a progress bar, as in an image build or a pipe, progress is printed as lines: one after
-# this many calls, or after this many seconds.
+# In an image build or a pipe there is no progress bar. Instead, a line is printed after each
+# _LINE_EACH calls, or after _LINE_EACH_S seconds.
 _LINE_EACH: Final = 10
 _LINE_EACH_S: Final = 2.0
 _OPTIMIZERS: Final = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
-# Variables: x, y are matrices, x requires grad; i holds integers; row is one row; images, weights.
+# The expressions' variables: x and y are matrices, and x requires grad; i is a matrix of integers,
+# and row is a vector; images, weights and heads are inputs of layers.
 _FORWARD_AND_BACKWARD: Final = """
 x + y
 x - y
@@ -84,8 +85,8 @@ F.scaled_dot_product_attention(*[x.view(-1, 32)] * 3)
 torch.nn.LSTM(64, 64)(y.view(16, 64, 64))[0]
 torch.nn.GRU(64, 64)(y.view(16, 64, 64))[0]
 """.strip().splitlines()
-# For rows with few numbers, calls use NumPy until these loops are compiled, so calling the ops
-# would not wait for the loops.
+# These loops are compiled directly. A call of an op would not wait for them: for rows with few
+# numbers it uses NumPy until the loop is compiled.
 _SMALL_ROWS: Final = """
 small_softmax
 small_softmax_gradient
@@ -120,8 +121,8 @@ x.double() * y.double()
 def warm(out: TextIO | None = None) -> str:
     """Compile the kernels that programs commonly need, unless they are cached; return a summary.
 
-    Note    a terminal shows a bar; any other output gets a line at the start and then after each
-            ten calls or two seconds. Call this before any other computation
+    Note    a terminal shows a bar; any other output gets a line at the start, and then after each
+            ten calls or two seconds. Call `warm` before any other computation
     """
     out = sys.stderr if out is None else out
     os.environ.pop("FASTDIST_START", None)  # so that each call waits for its kernel
@@ -146,10 +147,11 @@ def warm(out: TextIO | None = None) -> str:
 
 
 def warm_into(folder: str, out: TextIO | None = None) -> str:
-    """Do as `warm` does, in a folder that an image can ship, readable by all users.
+    """Compile the kernels of `warm` into `folder`, which an image can ship, with files that all
+    users can read.
 
     Raises  OSError if the folder is not writable, ForeignFolderError if other users could write to
-            it, RuntimeError if this process has another cache already
+            it, RuntimeError if this process already uses another cache
     """
     path = Path(folder).absolute()
     make_own_folder(str(path))
@@ -166,7 +168,7 @@ def warm_into(folder: str, out: TextIO | None = None) -> str:
 
 
 def _kept() -> set[str]:
-    """Return the file names of cached kernels: object files, and files that need Numba to load."""
+    """Return the file names of cached kernels: object files, and files that only Numba can load."""
     folder = cache_directory()
     if folder is None:
         return set()

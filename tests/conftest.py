@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Set this before fastdist is imported; the processes that tests start inherit it. Kernels are
-# compiled once into a cache inside this checkout, so a fresh clone starts cold.
+# Set the environment before fastdist is imported; the processes that tests start inherit it.
+# Kernels are compiled once into a cache inside this checkout, so tests of a new clone compile them.
 set_aside_what_is_not_the_tests(os.environ)
 lock_order.install()
 os.environ["FASTDIST_CACHE_DIR"] = str(ROOT / ".kernel-cache")
@@ -58,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     leave_orphans_to_a_parent()
     restore_ctrl_c()
-    # Two runs on one machine must not see each other's socket files.
+    # Two test runs on one machine must not find each other's socket files.
     config.stash[private_directory] = make_short_folder()
     os.environ["XDG_RUNTIME_DIR"] = config.stash[private_directory]
     if config.option.slow_sample is not None:
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
-    # Registered last, so that its hooks run before hooks of other plugins that read the collection.
+    # The plugin registered last runs its hooks first, before plugins that read the collection.
     shared = SharedCollection(config.stash[private_directory])
     config.pluginmanager.register(shared, "fastdist-shared-collection")
     if hasattr(config, "workerinput"):
@@ -95,14 +95,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    """Skip test files that import pyzmq where it is missing, as on a machine that tests a GPU."""
+    """Skip test files that import pyzmq if it is not installed, as on a machine for GPU tests."""
     if importlib.util.find_spec("zmq") is not None:
         return None
     return WithoutSockets.from_parent(parent, path=module_path)
 
 
 class WithoutSockets(pytest.Module):
-    """A test file that may import pyzmq, where pyzmq is missing."""
+    """A test file that may import pyzmq, on a machine without pyzmq."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Return the tests of the file, or none if it imports pyzmq."""
@@ -132,22 +132,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    # A worker process of xdist prints no summary.
+    # An xdist worker prints no summary, so it sends its counts to the controller.
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["deselected_because"] = dict(deselected_because)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController) -> None:
-    # Each worker collected all tests and counted the same number; a crashed worker reports nothing.
+    # Every worker collects all tests, so all have the same counts; a crashed worker sends none.
     told = getattr(node, "workeroutput", {}).get("deselected_because", {})
     deselected_because.update(Counter(told) - deselected_because)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    # Nearly all objects made here stay alive, and each garbage collection would visit them: 2 of 7
-    # s.
+    # Nearly all objects made during collection stay alive, and each garbage collection would visit
+    # them, which takes 2 of the 7 s.
     gc.disable()
     try:
         return (yield)
@@ -160,8 +160,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def forget_what_lives_on() -> None:
-    """Exclude long-lived objects from garbage collection, which would visit each of them every
-    time: 300,000 objects after collecting the tests, and later a million, most from compiled code.
+    """Exclude long-lived objects from garbage collection, because every collection visits them:
+    300,000 objects once tests are collected, and later a million, most of them from compiled code.
     """
     gc.collect()
     gc.freeze()
@@ -251,20 +251,20 @@ def leaves_nothing_behind() -> Iterator[None]:
 
 @pytest.fixture
 def properties(subtests: pytest.Subtests) -> Properties:
-    """Return the checks of one sample call, which share its arrays and reference."""
+    """Return the property checks of one sample call; they share its arrays and its reference."""
     return Properties(subtests, draw_the_same_numbers_in_each_run)
 
 
 @pytest.fixture(scope="session")
 def samples_alone(pytestconfig: pytest.Config) -> bool:
-    """Return whether slow checks run only a fixed-seed sample; --slow runs all of them."""
+    """Return whether slow checks run only on a sample with a fixed seed; --slow runs all."""
     return not pytestconfig.option.slow
 
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[None]:
-    """Make `subprocess` fork Python programs from this process, which saves their imports: half a
-    second of a core each.
+    """Make `subprocess` fork Python programs from this process. This saves the imports of a
+    program: half a second of CPU time each.
     """
     from tests.launch.forked_programs import ForkedPopen
 
@@ -275,7 +275,7 @@ def forks() -> Iterator[None]:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Yield a free port of this machine that no other test is given."""
+    """Yield a free port of this machine, reserved for one test."""
     kept = KeptPort()
     yield kept.number
     kept.close()
@@ -283,7 +283,7 @@ def port() -> Iterator[int]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    # Some test files draw random numbers while imported, such as the parameters of a layer.
+    # Some test files draw random numbers on import, such as the parameters of a layer.
     if isinstance(collector, pytest.Module):
         draw_the_same_numbers_in_each_run()
 

@@ -1,8 +1,8 @@
 """Report at the end of the run where an xdist worker crashed or hung.
 
-faulthandler writes tracebacks to the standard error of the process, far above the summary, among
-the output of other processes. Here each process has its own file for tracebacks, which the summary
-shows after a crash.
+faulthandler writes tracebacks to the process's standard error, far above the summary and mixed with
+the output of other processes. Here each worker process writes its tracebacks to a separate file,
+and after a crash the summary shows that file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dense tensors with permuted axes, which are sent without a copy, and some with gaps."""
+"""Tensors that are dense with permuted axes, and so are sent without a copy, or that have gaps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import fastdist as fd
 from fastdist import Tensor
 
-# Each function makes a tensor from a tensor that counts up, on any device.
+# Each function makes a dense tensor from a vector of 120 numbers on any device.
 DENSE: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "channels_last": lambda x: x.reshape(2, 3, 4, 5).to(memory_format=fd.channels_last),
     "one image": lambda x: x.reshape(1, 6, 4, 5).to(memory_format=fd.channels_last),

@@ -1,4 +1,4 @@
-"""The kinds of device that a test is repeated on: sim, which runs late, and cuda on a CPU shim."""
+"""The kinds of device on which tests are repeated: sim, which may run late; cuda on a CPU shim."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME: Final = "FASTDIST_TESTS_DEVICE_KIND"
 
 
 def told(kind: str) -> dict[str, str]:
-    """Return the environment variables that tell a group's workers which kind to use."""
+    """Return the environment variables that tell the workers of a group which kind to use."""
     return {_NAME: kind}
 
 
@@ -46,7 +46,7 @@ def backend_on(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
 
 
 class Waits:
-    """Counts how often this process waits for devices of either kind, from its creation."""
+    """Counts this process's waits for devices of either kind, from when the counter is made."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0

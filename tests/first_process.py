@@ -10,8 +10,8 @@ def leave_orphans_to_a_parent() -> None:
     """If this is the first process (PID 1), fork: the child continues, and the parent exits with
     its status.
 
-    Orphans of any process become children of PID 1. A test that counts the children it left behind
-    would count those orphans too.
+    Orphans of any process become children of PID 1. A test that counts the children that it left
+    behind would count these orphans too.
     """
     if os.getpid() != 1:
         return
@@ -30,8 +30,8 @@ def leave_orphans_to_a_parent() -> None:
 def restore_ctrl_c() -> None:
     """Let Ctrl-C interrupt Python again if a shell started this process with SIGINT ignored.
 
-    A script that runs `pytest &` has that effect. Processes that tests start would inherit it, and
-    tests of interrupts could not pass.
+    A script that runs `pytest &` has that effect. Processes that tests start would ignore SIGINT
+    too, and tests of interrupts could not pass.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

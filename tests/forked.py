@@ -8,12 +8,12 @@ import resource
 import signal
 from collections.abc import Callable, Iterable
 
-# This signal ends a child that hangs; running a whole list takes a second or two.
+# A child that hangs is ended by SIGALRM after this time. A whole list takes a second or two.
 DEADLINE_S = 60
 
 
 def outcomes(names: Iterable[str], run: Callable[[str], str]) -> dict[str, str]:
-    """Return the result of `run` for each name, or "signal N" if signal N ended the process.
+    """Return the result of `run` for each name, or "signal N" if `run` ended by signal N.
 
     One child runs all names; after a crash, a new child continues with the next name.
     """

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# How long threads and processes may take to end; without a leak nothing waits this long.
+# How long threads and processes may take to end; a test without a leak does not wait this long.
 PATIENCE_S = 5.0
 SHARED_MEMORY = "/dev/shm"
 # Threads that are started on first use and live as long as the process.
@@ -26,7 +26,7 @@ LASTING_THREADS = (
     "fastdist-cpu-continuations",
     "fastdist-cuda-",
     "fastdist-sim-",
-    # Compiles kernels for short rows while NumPy computes; ends when nothing is left to compile.
+    # Compiles kernels for short rows while NumPy computes; ends when all of them are compiled.
     "fastdist-compiler",
 )
 
@@ -56,12 +56,12 @@ def references(rpc: Any) -> list[str]:
 
 
 def counted(room: Any, function: str, key: str) -> int:
-    """Return a counter that a module reports under PyTorch's name."""
+    """Return a counter that a module reports under PyTorch's name; 0 if it has none."""
     tell = getattr(room, function, None)
     try:
         return int(tell().get(key, 0)) if tell else 0
     except RuntimeError:
-        return 0  # before init the module refuses to answer, and holds nothing
+        return 0  # before init the module raises, and holds no resources
 
 
 # Only modules that a test has already imported are checked: this file imports nothing of fastdist.
@@ -73,7 +73,7 @@ ROOMS: dict[str, Callable[[Any], list[str]]] = {
 
 
 def hold() -> Held:
-    """Collect all resources; takes less than a millisecond."""
+    """Return the resources that this process holds; takes less than a millisecond."""
     # A dummy thread represents a thread of foreign C code that once called Python.
     threads = (t for t in threading.enumerate() if not isinstance(t, threading._DummyThread))
     return Held(frozenset(threads), frozenset(_children()), Counter(_names()))
@@ -83,9 +83,9 @@ def hold() -> Held:
 def nothing_left_behind(scope: str, wider: bool = False) -> Iterator[None]:
     """Fail if the block leaves resources behind.
 
-    With `wider`, a longer-lived object may have opened more of the resources it already had: a pool
-    may have started a thread, or an agent a lane. The check around that object's lifetime covers
-    them.
+    With `wider`, new resources are allowed if their kind existed before: an object that outlives
+    the block may have opened them. For example, a pool may have started a thread, or an agent a
+    lane. Another check covers the lifetime of that object.
     """
     before = hold()
     yield
@@ -107,7 +107,7 @@ def left(before: Held, wider: bool) -> list[str]:
     for process in now.processes - before.processes:
         _wait_for_end(process, deadline)
     if (pool := sys.modules.get("fastdist.data.worker_pool")) is not None:
-        pool.forget_ended()  # the pool itself forgets them when it starts workers
+        pool.forget_ended()  # otherwise the pool does this when it next starts workers
     return _new(before, wider)
 
 
@@ -135,7 +135,7 @@ def _lasts(thread: threading.Thread, before: Held, wider: bool) -> bool:
 
 
 def _stem(name: str) -> str:
-    """Return the common name of a pool's threads, including its watcher."""
+    """Return the part of a name that all threads of a pool share, including its watcher thread."""
     return re.sub(r"-(\d+|watch)$", "", name)
 
 
@@ -157,8 +157,8 @@ def _children() -> Iterator[int]:
 
 
 def _trackers() -> set[int]:
-    """Return the helper processes, multiprocessing's and ours, that live until the interpreter
-    ends.
+    """Return the helper processes of multiprocessing and of the tests, which live until the
+    interpreter ends.
     """
     tracker = sys.modules.get("multiprocessing.resource_tracker")
     server = sys.modules.get("multiprocessing.forkserver")
@@ -204,12 +204,12 @@ _OURS = re.compile(r"fastdist-(\d+)\b")
 
 
 def _shared_memory() -> Iterator[str]:
-    """Yield the names of our shared memory; ignore memory of other living processes."""
+    """Yield the names of this process's shared memory; skip memory of other living processes."""
     for name in _listing(SHARED_MEMORY):
         maker = _OURS.match(name)
         if maker and (int(maker[1]) == os.getpid() or not os.path.exists(f"/proc/{maker[1]}")):
             yield f"shared memory {name!r}"
-    # Unnamed files are found through the processes that have them open; only this process matters.
+    # Unnamed files appear only as open descriptors of a process; only this process is searched.
     for descriptor in os.listdir("/proc/self/fd"):
         try:
             link = os.readlink("/proc/self/fd/" + descriptor)
@@ -223,7 +223,7 @@ def _shared_memory() -> Iterator[str]:
 
 
 def _runtime_files() -> Iterator[str]:
-    """Yield this process's files in the private runtime directory, which belongs to this run.
+    """Yield this process's files in the private runtime directory, which only this test run uses.
 
     A killed process cannot remove its socket files; the next process removes them. See
     tests/conftest.py for the directory.

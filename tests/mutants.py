@@ -1,4 +1,4 @@
-"""Mutants of a Python module: small changes, each of which a test of its package should detect."""
+"""Mutants of a Python module: small changes, each of which the package's tests should detect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# A comparison becomes its opposite; an order comparison also becomes the neighbouring one.
+# Each comparison becomes its opposite; <, <=, > and >= also gain or lose the equality.
 _COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
     ast.Eq: (ast.NotEq,),
     ast.NotEq: (ast.Eq,),
@@ -43,7 +43,7 @@ _DECLARE: Final = ("pointwise", "structured", "composite", "view_op")
 class Break:
     """One change: bytes from `start` to `end` of a file become `text`.
 
-    `first` and `last` are the lines that run the changed code; `within` is the enclosing function.
+    `first` and `last` are the line numbers of the changed statement; `within` is its function.
     """
 
     kind: str
@@ -55,11 +55,11 @@ class Break:
     last: int
 
     def of(self, source: bytes) -> bytes:
-        """Return the changed file."""
+        """Return the text of the file with the change."""
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     def lines(self, source: bytes) -> tuple[str, str]:
-        """Return the changed lines before and after, complete except for their indentation."""
+        """Return the lines that contain the change, without and with it, each in one line."""
         low = source.rfind(b"\n", 0, self.start) + 1
         high = source.find(b"\n", self.end)
         high = len(source) if high < 0 else high
@@ -72,7 +72,7 @@ def _in_one_line(text: bytes) -> str:
 
 
 def breaks_of(source: bytes) -> list[Break]:
-    """Return every change of a module that still compiles and alters the program."""
+    """Return all mutants of a module, including some that do not compile or change nothing."""
     tree = ast.parse(source)
     found = _Finder(source)
     found.look_into(tree.body)
@@ -98,8 +98,8 @@ class _Finder:
         first_inside = next((body[0] for body in inner if body), None)
         last = node.end_lineno or node.lineno
         if first_inside is not None:
-            # A compound statement counts with its head only; the head of a decorated function
-            # starts above its name.
+            # Only the head of a compound statement counts as its lines. The head of a decorated
+            # function begins at its first decorator.
             last = max(node.lineno, _first_line(first_inside) - 1)
         self._lines = (node.lineno, last)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -140,7 +140,7 @@ class _Finder:
         """Change an expression in the scalar language, which has Python's syntax."""
         low, high = self._span(node)
         if self._source[low + 1 : high - 1] != text.encode():
-            return  # a string of several parts, or with escapes
+            return  # the string has several parts or contains escapes
         try:
             tree = ast.parse(text, mode="eval")
         except SyntaxError:
@@ -183,7 +183,7 @@ class _Finder:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self._expression(child)
-            elif isinstance(child, ast.keyword) and child.arg != "strict":  # strict only asserts
+            elif isinstance(child, ast.keyword) and child.arg != "strict":  # `strict=` only checks
                 self._expression(child.value)
             elif isinstance(child, ast.comprehension):
                 self._expression(child.iter)
@@ -224,7 +224,7 @@ class _Finder:
 
     def _negate(self, test: ast.expr) -> None:
         if isinstance(test, ast.Compare | ast.UnaryOp):
-            return  # the change of that operand has the same effect
+            return  # changing the comparison or the `not` has the same effect
         low, high = self._span(test)
         self._put("negate", low, high, f"(not ({ast.unparse(test)}))")
 
@@ -247,7 +247,7 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def _expressions(node: ast.stmt) -> Iterator[ast.expr | None]:
-    """Yield the expressions of a statement that may be changed; error messages may not."""
+    """Yield the expressions in a statement that may be changed; skip error messages."""
     match node:
         case ast.AnnAssign(value=value):
             yield value
@@ -256,7 +256,7 @@ def _expressions(node: ast.stmt) -> Iterator[ast.expr | None]:
         case ast.Raise():
             return
         case ast.Expr(value=ast.Call(args=args, keywords=keywords)):
-            # Another change drops the whole call.
+            # The call itself is not yielded: another mutant drops the whole call.
             yield from args
             yield from (keyword.value for keyword in keywords)
         case ast.Assign(value=value) | ast.AugAssign(value=value):
@@ -268,7 +268,7 @@ def _expressions(node: ast.stmt) -> Iterator[ast.expr | None]:
 
 
 def _is_left_alone(node: ast.stmt) -> bool:
-    """Return whether no test could see a change of the statement."""
+    """Return whether the statement is not changed, because no test could see a change of it."""
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.Pass():
             return True
@@ -305,7 +305,7 @@ def _guards(items: list[ast.withitem]) -> bool:
 
 
 def is_another_program(source: bytes, broken: bytes) -> bool:
-    """Return whether the changed source compiles, and to a different program."""
+    """Return whether the changed source compiles to a program that differs from the original."""
     try:
         tree = ast.parse(broken)
         with warnings.catch_warnings(action="ignore"):

@@ -27,13 +27,13 @@ class Mutant:
         return self.file, self.change.within, self.old, self.new
 
     def describe(self) -> str:
-        """Return the place of the mutant and its change."""
+        """Return where the mutant is, and its change."""
         where = f"{self.file}:{self.change.first} in {self.change.within or 'the module'}"
         return f"{where} ({self.change.kind})\n    - {self.old}\n    + {self.new}"
 
 
 def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
-    """Return a draw of mutants, the same for the same seed.
+    """Return a random draw of mutants, which depends only on the seed and the mutants.
 
     Mutants are ordered by a hash of seed and change, so a change elsewhere does not alter the draw.
     """
@@ -55,6 +55,6 @@ def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[
 
 
 def explanations(path: Path, room: str) -> dict[tuple[str, str, str, str], str]:
-    """Return why mutants of a room may survive, by the key of each mutant."""
+    """Return the recorded reasons why mutants of a room may survive, by the key of each mutant."""
     entries = tomllib.loads(path.read_text()).get(room, [])
     return {(one["file"], one["within"], one["old"], one["new"]): one["why"] for one in entries}

@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.mutants import Break
 
-# Tokens to change; comments, strings and preprocessor lines are skipped.
+# Comments, strings and preprocessor lines, in which nothing is changed.
 _SKIPPED: Final = re.compile(
     rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\])+'|^[ \t]*#(?:\\\n|[^\n])*",
     re.DOTALL | re.MULTILINE,

@@ -5,9 +5,9 @@ Usage: python -m tests.mutate ROOM [--breaks 200] [--seed 0] [--jobs 2] [--only 
        python -m tests.mutate PACKAGE --draw 300 [--seed 0] ...     (tests/mutate_draw.py)
 
 A room is a package or module together with its tests; a break (mutant) is one change of it. The
-breaks are made in copies of the tree. A first run of the tests finds which tests run which line.
-Only tests that run the changed lines are tried then, until a test fails twice or the time is up.
-Tests that are close to the break, are quick, or detected other breaks there are tried first.
+breaks are made in copies of the tree. A first run of the tests records which lines each test runs.
+After that, only tests that run the changed lines are tried, until one fails twice or time is up.
+The first tests tried are close to the break, are quick, or have detected other breaks near it.
 Results are kept in the folder .mutate, so an interrupted run resumes. Breaks that no test can
 detect are explained in tests/mutants_explained.toml; an explanation that matches no break is an
 error.
@@ -84,7 +84,7 @@ ROOMS: Final = {
     "engine": Room("fastdist/engine", _AUTOGRAD),
     "graph": Room("fastdist/graph", (*_AUTOGRAD, *_LEAVES)),
     "distributed/autograd": Room(
-        # The DEBUG lines of autograd and of rpc are in the same log.
+        # One test covers the DEBUG lines of autograd and of rpc, because they share a log.
         "fastdist/distributed/autograd",
         (_DISTRIBUTED, "tests/distributed/explain", "tests/distributed/rpc/test_debug_log.py"),
     ),

@@ -1,8 +1,9 @@
-"""Choose the tests to run for a break by paths and names, without tracing lines.
+"""Choose the tests to run for a mutant by the paths and names of files, without tracing lines.
 
-First come tests that mirror the file's name or import it. Then come rows of the op tables whose
-names contain an op that the file declares or computes. The remaining tests of the mirrored folder
-come last. No packages are listed here, so that files may move.
+First come tests whose file has the changed file's name, or that import the changed file. Then come
+rows of the op tables whose names contain an op that the changed file declares or computes. The
+remaining tests of the matching test folder come last. No packages are listed here, so that files
+may move.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _TABLES: Final = ("test_pointwise.py", "test_table*.py", "test_*batching*.py")
 _ON_FIBRES: Final = "test_*fibres*.py"
 _MOST_FILES: Final = 8
 _MOST_NAMES: Final = 12
-_LEVELS: Final = 3  # the depth of imports that are followed
+_LEVELS: Final = 3  # how many levels of imports are followed
 _PROCESSES: Final = re.compile(
     r"\b(?:subprocess|multiprocessing|run_group|tests\.\S*workers|tests\.launch)\b"
 )
@@ -29,7 +30,7 @@ _SAMPLE: Final = ("add", "mul", "exp", "where", "sum", "softmax", "matmul", "cat
 
 @dataclass(frozen=True)
 class Step:
-    """A run of pytest: test files, and words of which a test's name must contain one."""
+    """A run of pytest: test files, and words; a test runs if its name contains one of the words."""
 
     files: tuple[str, ...]
     words: tuple[str, ...] = ()
@@ -44,8 +45,8 @@ class Choice:
         self._texts = {path: path.read_text() for path in self._tests}
 
     def steps(self, file: str, line: int, within: str = "") -> list[Step]:
-        """List the pytest runs for a break at a line of a file; the likeliest to detect it come
-        first.
+        """List the pytest runs for a mutant at a line of a file. The runs that are most likely to
+        detect the mutant come first.
         """
         path = Path(file)
         area = self._area(path)
@@ -81,7 +82,7 @@ class Choice:
         return _PROCESSES.search(self._texts[self._root / file]) is not None
 
     def _area(self, path: Path) -> str:
-        """Return the mirrored test folder, or its nearest existing parent."""
+        """Return the test folder that mirrors a source folder, or its nearest existing parent."""
         parts = path.parts[1:-1] if path.parts[0] == "fastdist" else path.parts[:-1]
         while parts and not (self._root / "tests" / Path(*parts)).is_dir():
             parts = parts[:-1]
@@ -89,18 +90,18 @@ class Choice:
 
     def _matching(self, folder: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
         there = {one for pattern in patterns for one in (self._root / folder).rglob(pattern)}
-        # A file that was added later is not in the copies of the tree.
+        # A test file that was added after this run started is not in the copies of the tree.
         found = there.intersection(self._tests)
         return tuple(one.relative_to(self._root).as_posix() for one in sorted(found))
 
     def _without_other_packages(self, area: str, files: tuple[str, ...]) -> tuple[str, ...]:
-        """Leave out test folders of packages nested below the package of the area."""
+        """Leave out the test folders of packages that are nested in the package of `area`."""
         package = self._root / "fastdist" / Path(area).relative_to("tests")
         below = {one.name for one in package.iterdir() if one.is_dir()} if package.is_dir() else ()
         depth = len(Path(area).parts)
         return tuple(one for one in files if Path(one).parts[depth] not in below)
 
-    # ---- by the file's own name -----------------------------------------------------------------
+    # ---- tests found by the file's name ---------------------------------------------------------
 
     def _near(self, path: Path) -> tuple[str, ...]:
         area = self._root / self._area(path)
@@ -127,8 +128,8 @@ class Choice:
         return tuple(one.relative_to(self._root).as_posix() for one in best)
 
     def _naming_classes(self, path: Path) -> dict[Path, int]:
-        """Rank test files by how often they name a public class of a file, which may be imported
-        from the package.
+        """Rank test files by how often they name a public class of a source file, because tests may
+        import the class from the package.
         """
         body = ast.parse((self._root / path).read_text()).body
         names = [one.name for one in body if isinstance(one, ast.ClassDef)]
@@ -137,11 +138,11 @@ class Choice:
         counts = {test: len(word.findall(text)) for test, text in self._texts.items()}
         return {test: -count for test, count in counts.items() if public and count}
 
-    # ---- by the ops behind it -------------------------------------------------------------------
+    # ---- tests found by the ops that a file declares or computes --------------------------------
 
     def _names(self, path: Path, line: int) -> tuple[str, ...]:
-        """Return the public ops that a file declares or computes; the op at the given line comes
-        first.
+        """Return the public ops that a file declares or computes. If the file declares an op at the
+        given line, that op comes first.
         """
         seen, now, names, is_of_ops = {path}, [path], list[str](), "ops" in path.parts
         for _ in range(_LEVELS):
@@ -158,7 +159,7 @@ class Choice:
         return tuple(names)
 
     def _callers(self, path: Path, within: str) -> list[str]:
-        """Return the public functions of a Python file that call the given function."""
+        """Return the public functions of a Python file that call the function named in `within`."""
         name = within.partition(".")[0]
         if path.suffix != ".py" or not name.startswith("_"):
             return []
@@ -205,7 +206,7 @@ class Choice:
 
     @functools.cached_property
     def _by_kernel(self) -> dict[str, list[str]]:
-        """The ops whose declarations name a kernel, by the name of the kernel's file."""
+        """The names of ops, by the name of the file that has the op's kernel."""
         found: dict[str, list[str]] = {}
         for path in self._sources(Path("fastdist/ops")):
             for name, kernel in _kernels_of(self._root / path):
@@ -214,7 +215,7 @@ class Choice:
 
     @functools.cached_property
     def _covered_by(self) -> dict[str, str]:
-        """The table row that tests an op without a public function, by the op's name."""
+        """For each op without a public function, the name of the table row that tests the op."""
         found: dict[str, str] = {}
         for path in sorted((self._root / "tests" / "ops").rglob("*_cases.py")):
             for node in ast.parse(path.read_text()).body:
@@ -233,7 +234,7 @@ def _words_of(name: str) -> list[str]:
 
 
 def _are_kin(one: str, other: str) -> bool:
-    """Return whether two file names share a word with the same first five letters."""
+    """Return whether two file names have words with the same first five letters."""
     stems = [{word[:5] for word in name.split("_") if len(word) >= 4} for name in (one, other)]
     return bool(stems[0] & stems[1])
 
@@ -247,7 +248,7 @@ def _decorated(path: Path) -> list[tuple[ast.FunctionDef, list[ast.expr]]]:
 
 
 def _ops_of(path: Path) -> dict[str, int]:
-    """Return the ops that a file declares, and the first line of each."""
+    """Return the ops that a file declares, each with the first line of its declaration."""
     if path.suffix != ".py":
         return {}
     return {

@@ -32,7 +32,7 @@ if {mutate_lines.MOMENT!r} in os.environ:
 """
 _TO_SEE_LINES_S: Final = 1800.0
 _AT_LEAST_S: Final = 20.0
-_FIRST_S: Final = 10.0  # time limit of the first tests, which run before the others are collected
+_FIRST_S: Final = 10.0  # time limit of the first tests; others are collected later
 
 
 class Copy:
@@ -46,7 +46,7 @@ class Copy:
                 shutil.copytree(root / name, folder / name, ignore=skip)
             elif (root / name).exists():
                 shutil.copy(root / name, folder)
-        # The tree may be an earlier commit, which has other versions of the mutation tools.
+        # The tree may be an earlier commit, whose mutation tools differ from these.
         for path in Path(__file__).parent.glob("muta*.py"):
             shutil.copy(path, folder / "tests")
         (root / _CACHE).mkdir(exist_ok=True)
@@ -76,7 +76,7 @@ class Copy:
 
     def _end(self, process: subprocess.Popen[str]) -> None:
         try:
-            os.killpg(process.pid, signal.SIGKILL)  # and the processes that its tests left
+            os.killpg(process.pid, signal.SIGKILL)  # also kills processes that tests left
         except ProcessLookupError:
             return
         finally:
@@ -84,11 +84,11 @@ class Copy:
             assert process.stdout is not None
             process.stdout.close()
 
-    # ---- which lines tests run ------------------------------------------------------------------
+    # ---- the lines that each test runs ----------------------------------------------------------
 
     def look_at_lines(self, folder: str, file: str) -> tuple[TestFile, str]:
-        """Run one test file. Return the lines of a folder that its passing tests run, and pytest's
-        output if any test fails.
+        """Run one test file. Return the lines in `folder` that its passing tests run, and the
+        output of pytest if any test fails.
         """
         notes, children = self.folder / "notes", self.folder / "sitecustomize.py"
         notes.write_text("")
@@ -120,18 +120,18 @@ class Copy:
             if test in seconds or "::" not in test
         }
         found = TestFile(file, seconds, sorted_lines, has_processes)
-        return found, "" if code in (0, 5) else output  # exit code 5: all tests are deselected
+        return found, "" if code in (0, 5) else output  # 5: all tests are deselected
 
     # ---- breaks ---------------------------------------------------------------------------------
 
     def killer(self, mutant: Mutant, lines: Lines, tests: Sequence[str]) -> tuple[str, list[str]]:
-        """Return the first test that fails or times out because of a break, or "", and the unsure
-        tests.
+        """Return the first test that detects a mutant by failing or timing out, or "" if no test
+        does. Also return the unsure tests.
 
         An unsure test failed once, but passed when it and the tests before it were run again.
 
         Note    only tests with separate processes are run again: on a busy machine these may fail
-                without a break
+                without a mutant
         """
         path, unsure = self.folder / mutant.file, list[str]()
         source = path.read_bytes()
@@ -154,7 +154,7 @@ class Copy:
             self.write(path, source)
 
     def warm_up(self, files: Sequence[str]) -> None:
-        """Collect the tests of files once for many breaks."""
+        """Collect the tests of files in a process that then runs them for many mutants."""
         self.cool_down()
         self._warm = Warm(self.folder, files)
 
@@ -167,18 +167,18 @@ class Copy:
     def _warm_killer(
         self, mutant: Mutant, source: bytes, lines: Lines, tests: Sequence[str]
     ) -> tuple[str, bool]:
-        """Return the failing test found by the warm process, and whether that result is final."""
+        """Return the failing test found by the warm process, and whether the result is final."""
         some = [test for test in tests if test.partition("::")[0] not in self._not_in_forks]
         if self._warm is None or not some:
             return "", False
         killer = self._warm.killer(mutant, source, lines, some)
         if not killer:
-            # Objects that were made at import still come from the unbroken function.
+            # Objects that were made when modules were imported come from the unchanged function.
             is_sure = killer is not None and len(some) == len(tests)
             return "", is_sure and not lines.is_import(mutant)
         if self._first_to_fail(lines, [killer]):
             return killer, True
-        # A test may fail because it runs in a fork, even without a break.
+        # The failure may be due to the forked process, so this file's tests run no more in forks.
         self._not_in_forks.add(killer.partition("::")[0])
         return killer, False
 
@@ -190,22 +190,22 @@ class Copy:
         told = {mutate_lines.CHOSEN: str(chosen), mutate_lines.BEGUN: str(begun)}
         code, output = self.run(["-x", *files], _bound(lines, tests), **told)
         if code not in (0, 1, 2, 3, 4, None):
-            # Exit code 5: nothing was collected. A negative code is a signal, from a break that
-            # reached C code.
+            # Exit code 5 means that nothing was collected. A negative code is a signal: the mutant
+            # made C code crash.
             assert code is not None and code < 0, f"pytest ended with {code}:\n{output}"
         return "" if code == 0 else begun.read_text()
 
     def write(self, path: Path, source: bytes) -> None:
         """Replace a source file of the copy."""
         path.write_bytes(source)
-        # Python recognizes compiled files by modification time, so each version needs a different
-        # time.
+        # Python checks the modification time of a source file to decide whether the compiled file
+        # is current, so each version needs a different time.
         self._stamp += 1
         os.utime(path, (self._stamp, self._stamp))
 
 
 class Warm:
-    """A process that has collected tests, and forks itself to run some of them for a break."""
+    """A process that has collected tests; for each mutant it forks a child that runs some."""
 
     def __init__(self, folder: Path, files: Sequence[str]) -> None:
         self._folder = folder
@@ -228,8 +228,8 @@ class Warm:
     def killer(
         self, mutant: Mutant, source: bytes, lines: Lines, tests: Sequence[str]
     ) -> str | None:
-        """Return the first test that fails or times out, "" if none does, or None if this process
-        cannot make the break.
+        """Return the first test that fails or times out, or "" if none does. Return None if this
+        process cannot replace the changed code.
         """
         if not self._is_there:
             return None
@@ -272,8 +272,8 @@ def _bound(lines: Lines, tests: Sequence[str]) -> float:
 
 
 def _first_and_rest(lines: Lines, tests: Sequence[str]) -> list[Sequence[str]]:
-    """Split off the tests of the first files, which detect most breaks: they run faster than pytest
-    collects all tests of a room.
+    """Split off the tests of the first files, which detect most mutants. They finish sooner than
+    pytest can collect all tests of a room.
     """
     spent, files = 0.0, set[str]()
     for place, test in enumerate(tests):

@@ -1,18 +1,18 @@
-"""Mutation testing of any package with random breaks and tests that are chosen by name.
+"""Mutation testing of any package: random mutants, and tests that are chosen by name.
 
     python -m tests.mutate dispatch --draw 300 --seed 0 [--minutes 8] [--keep FILE] [--jobs 2]
     python -m tests.mutate dispatch --again FILE [--survived] [--tree BEFORE] [--keep OTHER]
     python -m tests.mutate distributed/device_mesh.py --draw 10 [--test-within 20]
 
-Each break is made in a copy of the tree. The steps of tests/mutate_choice.py run until a test
-fails that passes without the break. Verdicts are stored in .mutate/PACKAGE-SEED.jsonl, or in the
-file that --keep names, and an interrupted run resumes. A caught break is not tried again while its
-file is unchanged. Neither is a survivor, unless --survivors is given.
+Each break (mutant) is made in a copy of the tree. The steps of tests/mutate_choice.py run until a
+test fails that passes without the break. Verdicts are stored in .mutate/PACKAGE-SEED.jsonl, or in
+the file that --keep names, so an interrupted run resumes. A break with a stored verdict is not
+tried again, except that --survivors tries survivors again.
 
---again repeats the breaks of such a file, and finds them by their text if code has moved. With
---tree they are made in the checkout of another commit and tried with its tests, which compares two
-test suites: a break that survives here, but is caught there, is a regression of this suite.
---survived repeats only the survivors of the file.
+--again FILE repeats the breaks of a result file; it finds a break by its text if the code has
+moved. --tree BEFORE makes the breaks in the checkout BEFORE of another commit, and runs the tests
+of that checkout. This compares two test suites: if a break survives here but is caught there, this
+suite has become worse. --survived repeats only the survivors in the result file.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Key = tuple[str, str, str, str, int]
 
 
 def folder_of(root: Path, package: str) -> str:
-    """Return the folder of a package of fastdist or of the kernels, or the file of a module.
+    """Return the folder of a package, or the file of a module, in fastdist or the kernels.
 
     Raises  ValueError if the folder or file does not exist
     """
@@ -99,10 +99,10 @@ def mutants_in(root: Path, folder: str) -> dict[Key, Mutant]:
 def found_again(
     entries: Iterable[dict[str, Any]], mutants: dict[Key, Mutant]
 ) -> Iterator[tuple[dict[str, Any], Key | None]]:
-    """Yield each entry with the break that matches it now.
+    """Yield each entry with the key of the break that matches it now, or None.
 
-    The match is in the same file, else the only break with the same text, else the only break with
-    the same name.
+    The match is the same break in the same file. Otherwise it is the only break with the same text
+    in a file of the same name, or else the only break with the same text in any file.
     """
     by_text: dict[tuple[Any, ...], list[Key]] = {}
     for key in mutants:
@@ -118,13 +118,13 @@ def found_again(
 
 
 def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
-    """Read a result file; the last entry for a break counts."""
+    """Read a result file; if a break has several entries, the last one counts."""
     found: dict[Key, dict[str, Any]] = {}
     for text in path.read_text().splitlines() if path.exists() else ():
         try:
             one = json.loads(text)
         except ValueError:
-            continue  # an incomplete line of an interrupted run
+            continue  # an interrupted run left this line incomplete
         found[one["file"], one["within"], one["old"], one["new"], one["nth"]] = one
     return found
 
@@ -133,7 +133,7 @@ def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
 
 
 class Bench:
-    """A copy of the tree with a separate kernel cache, in which tests run against breaks."""
+    """A copy of the tree with a separate kernel cache, in which mutants are made and tests run."""
 
     def __init__(self, root: Path, folder: Path, test_s: float = _TEST_S) -> None:
         self._root, self._test_s = root, test_s
@@ -150,7 +150,7 @@ class Bench:
         shutil.copytree(self._root / _CACHE, cache, copy_function=os.link)
 
     def try_one(self, mutant: Mutant, steps: Sequence[Step]) -> tuple[bool, str]:
-        """Return whether a test catches a break, and its name; otherwise how many tests ran."""
+        """Return (True, the test that catches the break) or (False, how many steps passed)."""
         path = self._copy.folder / mutant.file
         source = path.read_bytes()
         broken = mutant.change.of(source)
@@ -163,7 +163,7 @@ class Bench:
                 if code in (0, 5):
                     number += code == 0
                     continue
-                # The machine may have been busy.
+                # The test may have timed out because the machine was busy.
                 if (code is None or "Timeout (>" in said) and self._ends_alone(begun):
                     doubted[begun] = "it took too long, but not alone"
                     continue
@@ -179,7 +179,7 @@ class Bench:
         return False, f"{number} of {len(steps)} steps pass{told}"
 
     def _ends_alone(self, test: str) -> bool:
-        """Return whether a test passes in time when run alone; False if it hangs again."""
+        """Return whether a test passes in time when run alone; False if it times out again."""
         if not test:
             return True  # no test had started
         bound_s = 3 * self._test_s
@@ -187,7 +187,7 @@ class Bench:
         return code == 0
 
     def _do_pass(self, names: tuple[str, ...], is_test: bool) -> bool:
-        """Return whether a test passes, or files can be collected, without a break."""
+        """Return whether a test passes without a break; without a test, whether files collect."""
         if names not in self._passes:
             arguments = names if is_test else (*names, "--collect-only")
             code, _ = self._copy.run(["-x", f"--timeout={self._test_s}", *arguments], _STEP_S)
@@ -206,7 +206,7 @@ def _last_line(text: str) -> str:
     return next((one for one in reversed(text.splitlines()) if one.startswith("E ")), "")[:120]
 
 
-# ---- all of them --------------------------------------------------------------------------------
+# ---- all mutants --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Run:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a drawn run to the options of tests.mutate."""
+    """Add the options for random mutants to the options of tests.mutate."""
     parser.add_argument("--draw", type=int, help="try so many breaks, with tests chosen by name")
     parser.add_argument("--again", type=Path, help="a file of results, whose breaks are tried")
     parser.add_argument("--keep", type=Path, help="the file for results")
@@ -264,11 +264,11 @@ def run_of(given: argparse.Namespace, root: Path) -> Run:
 
 
 def look(root: Path, run: Run, why: Mapping[tuple[str, ...], str]) -> int:
-    """Try breaks of a package, print and store the verdicts; return the number of unexplained
-    survivors.
+    """Try breaks of a package, and print and store the verdicts. Return how many survivors have no
+    explanation.
     """
     folder, mutants = run.folder, mutants_in(root, run.folder)
-    may_survive = {key[1:] for key in why}  # without the file name, since code may have moved
+    may_survive = {key[1:] for key in why}  # no file name: code may have moved
     if run.again is None:
         keys = {id(mutant): key for key, mutant in mutants.items()}
         chosen = [keys[id(one)] for one in draw(root, [*mutants.values()], run.number, run.seed)]
@@ -328,8 +328,8 @@ def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator
                 benches.put(bench)
             return Found(mutant, key[-1], caught, by, round(time.monotonic() - begin, 1))
 
-        # Store each verdict immediately: an interrupted run loses only the breaks that are being
-        # tried.
+        # Each verdict is stored immediately, so an interrupted run loses only the breaks that it
+        # was trying.
         for future in as_completed([pool.submit(try_one, *one) for one in todo]):
             if (found := future.result()) is not None:
                 yield found
@@ -341,7 +341,7 @@ def _summarise(
     before: dict[Key, bool],
     known: dict[Key, dict[str, Any]],
 ) -> int:
-    """Print the figures per file and in total; return how many breaks survive."""
+    """Print the numbers of breaks per file and in total; return how many breaks survive."""
     files = Counter(one["file"] for one in entries)
     caught = Counter(one["file"] for one in entries if one["caught"])
     for file, count in sorted(files.items()):

@@ -1,4 +1,4 @@
-"""A pytest plugin for tests.mutate: records which lines each test runs, and runs chosen tests."""
+"""A pytest plugin for tests.mutate: records the lines that each test runs, or runs chosen tests."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ FOLDER = "PYTEST_MUTATE_FOLDER"  # the folder whose lines are recorded
 NOTES = "PYTEST_MUTATE_NOTES"  # the file of the records: one JSON object per line
 CHOSEN = "PYTEST_MUTATE_CHOSEN"  # JSON: the ids of the tests to run, and their limits in seconds
 BEGUN = "PYTEST_MUTATE_BEGUN"  # the file with the id of the test that started last
-MOMENT = "PYTEST_MUTATE_MOMENT"  # in child processes: the file that holds the current moment
+MOMENT = "PYTEST_MUTATE_MOMENT"  # for child processes: the file with the current moment
 
 Line = tuple[str, int]
-# After this many calls of a function without a new line in one test, its lines are not traced.
+# If a function is called this many times in one test without a new line, its lines are not traced.
 _CALLS_TO_SEE_ALL: Final = 3_000
 
 
 class Tracer:
-    """Records the lines of a folder that run, in all threads."""
+    """Records which lines of a folder run, in all threads."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -52,12 +52,12 @@ class Tracer:
         if not code.co_filename.startswith(self._folder):
             return None
         self.keep_up()
-        if event == "call":  # not another tracer that forwards its events
+        if event == "call":  # other events may come from a tracer that forwards
             self._calls[code] += 1
         return self._line if self._calls[code] < _CALLS_TO_SEE_ALL else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line" and frame.f_lineno is not None:  # code without a source line has None
+        if event == "line" and frame.f_lineno is not None:  # None: no source line
             self.keep_up()
             line = (frame.f_code.co_filename, frame.f_lineno)
             if line not in self.seen:
@@ -67,14 +67,14 @@ class Tracer:
         return self._line
 
     def keep_up(self) -> None:
-        """Reset if another test has started."""
+        """Do nothing; `ChildTracer` forgets its lines when another test has started."""
 
     def note(self, line: Line) -> None:
-        """Record a line that runs for the first time."""
+        """Do nothing; `ChildTracer` writes each line when it first runs."""
 
 
 class ChildTracer(Tracer):
-    """Writes each line when it first runs, because the process may be killed at any moment."""
+    """Writes each line when it first runs, because its process may be killed at any moment."""
 
     def __init__(self, folder: str, notes: str, moment: str) -> None:
         super().__init__(folder)
@@ -84,7 +84,7 @@ class ChildTracer(Tracer):
         self._moment = self._now[0]
 
     def keep_up(self) -> None:
-        """Reset if another test has started."""
+        """Forget the recorded lines if the test process has started another moment."""
         if self._now[0] != self._moment:
             self._moment = self._now[0]
             self.begin_anew()
@@ -96,15 +96,15 @@ class ChildTracer(Tracer):
 
 
 def start_in_child() -> None:
-    """Record the lines of a process started by a test, for the test that is running."""
+    """In a process that a test starts, record the lines that run, and the moment of the test."""
     ChildTracer(os.environ[FOLDER], os.environ[NOTES], os.environ[MOMENT]).start()
 
 
 class Noting:
     """Record for each passing test how long it took and which lines it ran.
 
-    Time is divided into moments. A test's call is one moment. Fixtures before and after it may
-    serve other tests of the file, so their lines are recorded for the file.
+    Time is divided into moments. The call of a test is one moment. A fixture that runs before or
+    after it may also serve other tests of the file, so its lines are recorded for the file.
     """
 
     def __init__(self, folder: str, notes: str) -> None:
@@ -139,7 +139,7 @@ class Noting:
             self._begin(item.nodeid.partition("::")[0])
 
     def _begin(self, what: str) -> None:
-        """Start a moment, and write the lines seen in the previous one."""
+        """Write the lines seen in the current moment, and start the next moment, of `what`."""
         self._write({"moment": self._now[0], "lines": sorted(self._tracer.seen)})
         self._tracer.begin_anew()
         self._write({"moment": self._now[0] + 1, "of": what})
@@ -157,7 +157,7 @@ class Noting:
 
 
 class Choosing:
-    """Runs only the chosen tests in the given order; a test over its limit ends the run."""
+    """Runs only the chosen tests, in their given order; a test over its time limit ends the run."""
 
     def __init__(self, chosen: str, begun: str) -> None:
         self._bounds: dict[str, float] = dict(json.loads(Path(chosen).read_text()))
@@ -169,7 +169,7 @@ class Choosing:
         kept = [item for item in items if item.nodeid in self._place]
         items[:] = sorted(kept, key=lambda item: self._place[item.nodeid])
         for item in items:
-            # A signal, not a thread: the leak check would report a thread.
+            # The timeout uses a signal, because the leak check would report a timeout's thread.
             bound = pytest.mark.timeout(self._bounds[item.nodeid], method="signal")
             item.add_marker(bound, append=False)
 
@@ -179,9 +179,9 @@ class Choosing:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Read the environment variables before anything of the product is imported."""
+    """Read the environment variables before any module of fastdist is imported."""
     told = os.environ
-    # A shell starts background runs with SIGINT ignored, and the tests would inherit that.
+    # A shell starts background jobs with SIGINT ignored, and the tests would inherit this setting.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if NOTES in told:

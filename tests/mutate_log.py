@@ -1,8 +1,9 @@
 """The results of tests.mutate, in a folder of the checkout: an interrupted run resumes.
 
-The recorded lines of a test file are valid while the file is unchanged. If a file of the room has
-changed since, only the fact that a test runs that file is used. A caught break is not tried again
-while its file is unchanged. A survivor is tried again after the room or a test has changed.
+The recorded lines of a test file are valid while the test file is unchanged. If a source file of
+the room has changed since, only the fact that a test runs the source file is used. A caught break
+is not tried again while its source file is unchanged. A survivor is tried again after the room or
+one of its tests has changed.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
 FOLDER: Final = ".mutate"
 _TO_START_S: Final = 3.0
-AT_IMPORT: Final = ""  # stands for a test: lines that run when modules are imported
+AT_IMPORT: Final = ""  # in place of a test: its lines run when modules are imported
 
-# The lines of each file of the room, by test, or by test file for lines that fixtures run.
+# For each test, the lines that it runs in each file; for each test file, those that fixtures run.
 Ran = dict[str, dict[str, list[int]]]
 
 
@@ -32,7 +33,7 @@ Ran = dict[str, dict[str, list[int]]]
 class TestFile:
     """The results of the passing tests of a test file."""
 
-    __test__ = False  # tells pytest that this is not a test class
+    __test__ = False  # so that pytest does not collect this class
 
     file: str
     seconds: dict[str, float]
@@ -42,19 +43,19 @@ class TestFile:
 
 @dataclass
 class Lines:
-    """For the lines of a room: the tests that run them, their times, and the breaks they caught."""
+    """The tests that run each line of a room, the time of each test, and the breaks it caught."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     by_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     changed: set[str] = field(default_factory=set)  # source files whose lines are out of date
     with_processes: set[str] = field(default_factory=set)  # test files that start processes
-    # Keys: file and function of the break, and file with an empty function name.
+    # By (file, function) of the break, and by (file, "") for all breaks of a file.
     kills: dict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, found: TestFile, changed: Container[str] = ()) -> None:
-        """Add the results of a test file; for changed source files, only the fact that tests run
-        them.
+        """Add the results of a test file. If a source file is in `changed`, record only that tests
+        run it, without its lines.
         """
         self.seconds |= found.seconds
         if found.has_processes:
@@ -74,47 +75,47 @@ class Lines:
             self.kills[mutant.file, within].update({test: 1, _file_of(test): 1})
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that may catch a break, the most promising per second first.
+        """Return the tests that may catch a break, those with the best chance per second first.
 
-        These are the tests that run its lines. If an import runs them, the other tests of the same
-        files and then all tests follow. The tests of a file stay together, since they may share
-        workers.
+        These are the tests that run the break's lines. If the lines run at import, other tests of
+        the same files are added, and then all tests. The tests of a file stay together, since they
+        may share workers.
         """
         found = self._that_run(mutant)
         if AT_IMPORT in found or mutant.file in self.changed:
             found = found | self.by_file[mutant.file]
-        # A default or a constant may be noticed by a test that runs no line of the file.
+        # A test may detect a changed default or constant without running a line of the file.
         others = self.seconds if AT_IMPORT in found else ()
         by_file: dict[str, list[str]] = defaultdict(list)
         for test in self.seconds:
             if test in found or _file_of(test) in found or test in others:
                 by_file[_file_of(test)].append(test)
-        # Tests that ran the lines themselves, and their files; for other tests, a fixture ran the
-        # lines.
+        # The tests that run the lines themselves, and the files of these tests. For all other
+        # tests, a fixture runs the lines.
         ran = {name for one in found if "::" in one for name in (one, _file_of(one))}
         costs = {}
         for file, tests in by_file.items():
             each = {test: self.seconds[test] / self._chance(mutant, test, ran) for test in tests}
             tests.sort(key=each.__getitem__)
             seconds = self.total(tests) / len(tests)
-            # A file's tests share processes, which start for its first test.
+            # The tests of a file share processes, which start when its first test runs.
             seconds += _TO_START_S if file in self.with_processes else 0.01
             costs[file] = seconds / self._chance(mutant, file, ran)
         return [test for file in sorted(costs, key=costs.__getitem__) for test in by_file[file]]
 
     def _that_run(self, mutant: Mutant) -> set[str]:
         change, found = mutant.change, set[str]()
-        # Python reports no line event for a jump, so use the line before: its condition.
+        # Python reports no line event for a jump such as `break`, so add the line before it.
         for line in range(change.first - (change.kind == "drop"), change.last + 1):
             found |= self.by_line.get((mutant.file, line), set())
         return found
 
     def is_import(self, mutant: Mutant) -> bool:
-        """Return whether importing a module runs a break's lines."""
+        """Return whether a break's lines run when a module is imported."""
         return AT_IMPORT in self._that_run(mutant)
 
     def first_of(self, tests: Sequence[str], within_s: float) -> list[str]:
-        """Return as many of the first tests as fit into the given time, at least one."""
+        """Return the first tests that together fit into the given time, but at least one test."""
         spent, files, found = 0.0, set[str](), list[str]()
         for test in tests:
             starts = _file_of(test) in self.with_processes and _file_of(test) not in files
@@ -126,7 +127,7 @@ class Lines:
         return found
 
     def _chance(self, mutant: Mutant, test: str, ran: set[str]) -> float:
-        """Estimate how much likelier than others a test or a test file catches the break."""
+        """Return a weight that grows with the chance of a test or test file to catch the break."""
         near = self.kills[mutant.file, mutant.change.within][test]
         far = self.kills[mutant.file, ""][test]
         of_its_own = f"test_{Path(mutant.file).stem}.py" in test
@@ -164,7 +165,7 @@ class Log:
         self._of_test = {name: _hash([root / name]) for name in test_files}
         self._of_all = _hash([*sources, *(root / name for name in test_files)])
         if within_s != math.inf:
-            self._of_all += f" within {within_s} s"  # a longer time limit may catch survivors
+            self._of_all += f" within {within_s} s"  # with more time, survivors may be caught
 
     # ---- lines ----------------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class Log:
     # ---- verdicts -------------------------------------------------------------------------------
 
     def verdicts(self) -> dict[tuple[Any, ...], Verdict]:
-        """Return the stored verdicts by the `name` of each break."""
+        """Return the stored verdicts, by the `name` of each break; omit outdated survivors."""
         found = {}
         for one in self._read("verdicts"):
             if one["killed"] or one["hash"] == self._of_all:
@@ -200,7 +201,7 @@ class Log:
         return found
 
     def name(self, mutant: Mutant) -> tuple[Any, ...]:
-        """Return a break's key, valid while its file is unchanged."""
+        """Return a break's key, which changes when the source file changes."""
         change = mutant.change
         return mutant.file, self._hashes[mutant.file], change.start, change.end, change.text
 
@@ -215,11 +216,11 @@ class Log:
             try:
                 yield json.loads(text)
             except ValueError:
-                continue  # an incomplete line of an interrupted run
+                continue  # an interrupted run left this line incomplete
 
     def _write(self, what: str, told: dict[str, Any]) -> None:
         with self._lock, (self._folder / f"{what}.jsonl").open("a") as file:
-            # An incomplete line of an interrupted run must not swallow the next one.
+            # Begin with a newline, since an interrupted run may have left a line incomplete.
             file.write(f"\n{json.dumps(told)}\n")
 
 

@@ -1,4 +1,4 @@
-"""A pytest plugin for tests.mutate: runs an even sample of the tests whose names contain a word."""
+"""A pytest plugin for tests.mutate: runs an evenly spaced sample of the tests that match words."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 
-# JSON: the words, the number of tests, and the file that records which test starts.
+# JSON: the words, the maximum number of tests, and the file that gets the id of each started test.
 PICKED = "PYTEST_MUTATE_PICKED"
 
 
 def is_picked(nodeid: str, words: list[str]) -> bool:
-    """Return whether a test's name and parameters contain one of the words as a whole word."""
+    """Return whether a test's name or parameters contain one of the words as a whole word."""
     name = nodeid.partition("::")[2]
     return not words or any(re.search(rf"(?<![a-z0-9]){w}(?![a-z0-9])", name) for w in words)
 
 
 def thinned(items: list[Any], most: int) -> list[Any]:
-    """Return at most `most` items, evenly spaced, so that each run takes the same ones."""
+    """Return at most `most` items, evenly spaced, so that each run chooses the same items."""
     if len(items) <= most:
         return items
     return [items[k * len(items) // most] for k in range(most)]
 
 
 class Picking:
-    """Deselects the other tests, and records which test starts."""
+    """Deselects all tests outside the sample, and records each test when it starts."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self._words, self._most, self._begun = told["words"], told["most"], Path(told["begun"])

@@ -1,9 +1,9 @@
-"""A pytest plugin for tests.mutate: a process that has collected tests and forks for each break.
+"""A pytest plugin for tests.mutate: a process that collects tests once and forks for each mutant.
 
-The child replaces the code of the loaded functions, because starting Python and collecting the
-tests takes longer than detecting most breaks. A test that fails here runs again alone in a new
-process. If a break survives here and its lines run at import, all its tests run again, because the
-import has already called the unbroken function.
+The child replaces the code of the loaded functions by that of the mutant, because starting Python
+and collecting the tests takes longer than detecting most mutants. A test that fails in the child
+runs again alone in a new process. If a mutant survives here and its lines run at import, all its
+tests run again in a new process, because the import has already called the unchanged function.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any
 
 import pytest
 
-SERVE = "PYTEST_MUTATE_SERVE"  # the descriptor of the socket for requests and answers
+SERVE = "PYTEST_MUTATE_SERVE"  # the socket's file descriptor, for requests and answers
 
-UNABLE = 99  # the exit status of a child that cannot make the break
+UNABLE = 99  # the exit status of a child that cannot replace the changed code
 
 Codes = dict[tuple[str, int], CodeType]
 
 
 def codes_of(source: bytes, name: str) -> Codes:
-    """Return the code object of each function of a module, by its name and its index among
-    namesakes.
+    """Return the code object of each function of a module, by the function's name and its index
+    among functions with the same name.
     """
     found: Codes = {}
 
@@ -47,7 +47,7 @@ def codes_of(source: bytes, name: str) -> Codes:
 def function_codes(
     path: str, before: bytes, after: bytes, within: str
 ) -> list[tuple[CodeType, CodeType]]:
-    """Return pairs of code objects before and after a break: the function and its inner functions.
+    """Return pairs (code, code with the mutant) for a function and each of its inner functions.
 
     The list is empty if calling the function does not run the changed code.
     """
@@ -74,7 +74,7 @@ def _content(code: CodeType) -> tuple[object, ...]:
 
 
 def put_in(pairs: list[tuple[CodeType, CodeType]]) -> int:
-    """Replace the code of all functions that have an old code object; return their number."""
+    """Replace the code of each function that has an old code object; return how many there are."""
     gc.unfreeze()  # gc.get_objects() does not list frozen objects
     by_place = {(a.co_filename, a.co_qualname, a.co_firstlineno): b for a, b in pairs}
     number = 0
@@ -138,7 +138,7 @@ class Serving:
 
 
 def _status_of(child: int, within_s: float) -> int:
-    """Return a child's exit status; 1 if it timed out or a signal ended it."""
+    """Return a child's exit status, or 1 if it timed out or a signal ended it."""
     handle = os.pidfd_open(child)
     try:
         if not select.select([handle], [], [], within_s)[0]:
@@ -147,7 +147,7 @@ def _status_of(child: int, within_s: float) -> int:
         os.close(handle)
     _, status = os.waitpid(child, 0)
     with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # and the processes that its tests left
+        os.killpg(child, signal.SIGKILL)  # also kills processes that its tests left
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 1
 

@@ -1,4 +1,4 @@
-"""Queries of `accelerator` work on every machine; calls that need a device raise without one."""
+"""`accelerator`: queries work on every machine; calls that need a device raise if there is none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def test_questions_agree_with_cuda() -> None:
         pass
 
 
-@pytest.mark.parametrize("name", ["current_device_index", "synchronize", "empty_cache"])
+@pytest.mark.parametrize(
+    "name",
+    ["current_device_index", "synchronize", "empty_cache", "memory_allocated", "memory_reserved"],
+)
 def test_work_without_one_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fd.accelerator, "is_available", lambda: False)
     with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is avail"):

@@ -17,7 +17,7 @@ from ..harness import Case, Row, chosen, compare, peer_torch
 from .rpc import Couple, serve, warn_nobody
 
 NEEDS = ("zmq",)
-# work: (bytes of float32 to sum, 0 for a barrier; turns per sample)
+# work: (bytes of float32 to sum, or 0 for a barrier; turns per sample)
 WORKS = {
     "4 KB": (4 << 10, 100),
     "1 MB": (1 << 20, 20),
@@ -29,26 +29,26 @@ WORKS = {
 TARGETS: dict[str, dict[str, float]] = {
     "memory": {"4 KB": 0.5, "1 MB": 0.6, "16 MB": 0.6, "64 MB": 0.6, "barrier": 0.5},
     "sockets": dict.fromkeys(("1 MB", "16 MB", "64 MB"), 2.5),
-    # Without encryption, for trusted networks.
+    # Sockets without encryption, for trusted networks.
     "authenticated": dict.fromkeys(("1 MB", "16 MB", "64 MB"), 1.3),
 }
-# How long workers wait for their next work.
+# How long workers wait for the next work.
 _PATIENCE_S = 3600.0
 
 
 class Side(NamedTuple):
-    """The collectives of one worker, of either library."""
+    """The collectives of one worker, as functions of either library."""
 
     sum_up: Callable[[Any], None]
     barrier: Callable[[], None]
-    # Replaces two numbers by rank 0's numbers.
+    # Overwrites an array of two numbers with rank 0's array.
     tell: Callable[[Any], None]
     ones: Callable[[int], Any]
     close: Callable[[], None]
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare all_reduce and barrier of both libraries, with the same numbers."""
+    """Compare all_reduce and barrier of both libraries, with the same data."""
     cases: list[Case] = []
     with ExitStack() as ends:
         for size in (2, 4):
@@ -126,7 +126,7 @@ def _our_side(rank: int, size: int) -> Side:
 
 
 def _works(side: Side) -> dict[str, Callable[[int], None]]:
-    """Return a function for each work that repeats it a given number of times."""
+    """Return a dict: work -> the function that repeats the work a given number of times."""
 
     def summing(nbytes: int) -> Callable[[int], None]:
         def work(number: int) -> None:

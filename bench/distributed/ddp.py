@@ -1,4 +1,4 @@
-"""Data-parallel steps of two processes, and bytes of optimizers, against PyTorch's over gloo."""
+"""Data-parallel steps of two processes, and bytes of optimizer state, against PyTorch over gloo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIMIZERS = ("Adam", "ZeRO-1 of Adam")
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a step of each model, and the bytes of optimizer state on the rank that has most.
+    """Compare a step of each model, and the optimizer's bytes on the rank with the largest state.
 
     Before a model is timed, the first losses of both libraries must be equal.
     """
@@ -54,7 +54,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def _bytes_of(what: str, sides: Sequence[Couple]) -> Case:
-    """Return the case of an optimizer's state, whose bytes each side counts once."""
+    """Return the case of an optimizer's state, in bytes, which each side counts once."""
     ours, *theirs = (side.ask("losses", what)[-1] for side in sides)
     watches = [lambda turns, found=found: found for found in (ours, *theirs)]
     return Case(what, *watches, target=1.0, number=1, unit="bytes")
@@ -62,7 +62,7 @@ def _bytes_of(what: str, sides: Sequence[Couple]) -> Case:
 
 def _live(library: str, rank: int, connection: Connection) -> None:
     if library == "fastdist":
-        # So long that rank 1 is not declared lost while it waits during the peer's turns.
+        # So long that rank 1 is not declared lost while it waits until the peer's turns end.
         os.environ["FASTDIST_FROZEN_S"] = "3600"
         logging.disable(logging.WARNING)
         importlib.import_module("fastdist").install_as_torch()
@@ -97,7 +97,7 @@ class Together:
         self._tell(-1, 0)
 
     def follow(self) -> None:
-        """Run the steps that rank 0 requests, until rank 0 ends."""
+        """Run the steps that rank 0 requests, until rank 0 calls `end`."""
         while True:
             place, number = self._tell(0, 0)
             if place < 0:

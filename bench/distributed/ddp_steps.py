@@ -1,8 +1,8 @@
 """Models that two processes train with DistributedDataParallel, as PyTorch's users write them.
 
 Both libraries run the same source: `import torch` is PyTorch in one pair of processes, and fastdist
-in the other. A maker runs on both ranks. It returns a function that does one step and returns this
-rank's loss. Weights and data come from NumPy; the data differ between ranks.
+in the other. Each maker of MAKERS runs on both ranks. It returns a function that does one step and
+returns the loss of its rank. Weights and data come from NumPy; the data differ between ranks.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A small transformer language model with 512 tokens."""
+    """A small transformer language model with a vocabulary of 512 tokens."""
 
     def __init__(self, width: int = 128, heads: int = 4, depth: int = 4) -> None:
         super().__init__()
@@ -129,25 +129,26 @@ def mlp_layers() -> Any:
 
 
 def mlp() -> Step:
-    """Train an MLP 784-256-256-10 on 64 images per rank."""
+    """Return steps that train an MLP 784-256-256-10 on 64 images per rank."""
     images = draw(64, 784, seed=50 + dist.get_rank())
     return trainer(mlp_layers(), images, labels(64, classes=10))
 
 
 def gpt() -> Step:
-    """Train the transformer on 8 texts of 64 tokens per rank."""
+    """Return steps that train the transformer on 8 texts of 64 tokens per rank."""
     tokens = labels(8, 65, classes=512)
     return trainer(Gpt(), tokens[:, :-1], tokens[:, 1:].reshape(-1))
 
 
 def resnet() -> Step:
-    """Train ResNet-18 on 4 images of 32 x 32 per rank."""
+    """Return steps that train ResNet-18 on 4 images of 32 x 32 per rank."""
     images = draw(4, 3, 32, 32, seed=60 + dist.get_rank())
     return trainer(resnet_18(), images, labels(4, classes=10))
 
 
 def state_bytes(make: Callable[[], Any], is_shared: bool) -> Step:
-    """Return a function that steps Adam once, and returns the largest state in bytes of any rank.
+    """Return a function that does one step of Adam, and returns the size in bytes of the largest
+    state of any rank.
 
     With is_shared, each rank keeps the state of a part of the parameters (ZeRO stage 1).
     """

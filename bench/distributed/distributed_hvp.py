@@ -72,7 +72,7 @@ def layer(x: Any, w: Any, *way: str) -> Any:
 
 
 def loss(x: Any, w: Any) -> Any:
-    """Return a loss after three layers on three workers; the products are with its Hessian."""
+    """Return a loss after three layers on three workers; its Hessian is multiplied by vectors."""
     return (layer(x, w, "w1", "w2") ** 2).sum()
 
 

@@ -1,4 +1,4 @@
-"""The delay until callers of a killed peer get an error, and until time-outs: p50 and p99."""
+"""The delay of errors after a peer was killed, and after a time-out ended: p50 and p99."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CALLERS = 2
 _VICTIMS_A_GROUP = 25
 _THREADS = 4
 _TIMEOUTS_MS = (10, 17, 25, 40)
-# Longer than the latest time-out, so that no answer comes before it.
+# How long `hold` blocks: longer than the longest time-out, so that no answer comes before it.
 _HELD_S = 0.3
 _DEADLINE_S = 60.0
 
@@ -36,7 +36,7 @@ def run(rounds: int) -> list[Row]:
 
     A round has 8 kills and 80 time-outs; the default of 25 rounds suffices for a p99.
     """
-    # In a separate process, because it forks many workers before it has a thread or a socket.
+    # In a separate process, which must fork many workers before it has a thread or a socket.
     told = subprocess.run(
         [sys.executable, "-m", "bench.distributed.faults", str(rounds)],
         stdout=subprocess.PIPE,
@@ -65,7 +65,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """Return the smallest value such that at least this share of all values is not above it."""
+    """Return the smallest value v such that at least `share` of all values are at most v."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
 
 
@@ -86,7 +86,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 
 class Forked:
-    """A worker process, and the pipe for its commands."""
+    """A worker process, and the pipe through which it gets commands."""
 
     def __init__(self, rank: int, environment: dict[str, str]) -> None:
         self._here, there = Pipe()
@@ -247,7 +247,7 @@ def _be_late(count: int) -> list[float]:
             except RpcTimeoutError:
                 late_s.append(time.monotonic() - began - timeout_s)
                 turn += 1
-            # A call without an error was answered while this worker was paused: repeat the call.
+            # If there is no error, this worker was paused until the answer came: repeat the call.
 
     threads = [threading.Thread(target=wait, args=(count // _THREADS,)) for _ in range(_THREADS)]
     for thread in threads:

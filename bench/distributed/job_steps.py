@@ -2,8 +2,8 @@
 
 Both libraries run the same source: `import torch` is PyTorch in one group of processes, and
 fastdist in the other. A maker runs on w0 and sets up the job over w1 to w3. It returns a function
-that does one step and returns its loss. Weights and data come from NumPy, so both libraries compute
-the same numbers.
+that does one step and returns the step's loss. Weights and data come from NumPy, so both libraries
+compute the same numbers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def parameters_of(*parts: Any) -> list[Any]:
 
 
 def trained(loss_of: Callable[[], Any], optimizer: Any) -> Step:
-    """Return a step: a context, a forward and a backward pass, and the optimizer's step."""
+    """Return a function that makes one step: a forward and a backward pass in a context, and the
+    optimizer's step.
+    """
 
     def step() -> float:
         with dist_autograd.context() as context_id:
@@ -153,7 +155,7 @@ def parameter_server() -> Step:
 
 
 class BatchServer:
-    """Steps when the gradients of two trainers have arrived, and then answers both."""
+    """A server that makes a step when both trainers' gradients have arrived, then answers both."""
 
     def __init__(self) -> None:
         self.model = mlp(128, 256, 10)
@@ -204,7 +206,7 @@ def update_once(server: Any, x: Any, y: Any) -> float:
 
 
 def batch_parameter_server() -> Step:
-    """Train with a server on w3 that collects gradients in batches, by async_execution."""
+    """Train with a server on w3 that collects gradients in batches, with async_execution."""
     server = rpc.remote("w3", BatchServer)
     halves = list(zip(draw(64, 128, seed=8).chunk(2), labels(64, 10).chunk(2)))
 
@@ -237,7 +239,7 @@ class Table(nn.Module):
 
 
 def embedding(sparse: bool) -> Callable[[], Step]:
-    """Train a table of 20,000 rows on w1, and a model of one layer here."""
+    """Train a table of 20,000 rows on w1, and a model of one layer on w0."""
 
     def make() -> Step:
         table = rpc.remote("w1", Table, (20_000, sparse))
@@ -258,7 +260,7 @@ def embedding(sparse: bool) -> Callable[[], Step]:
 
 
 def split_learning() -> Step:
-    """Train a model whose first and last layers are here and whose middle is on w1 (U shape)."""
+    """Train a model whose first and last layers are on w0, and whose middle is on w1 (U shape)."""
     first, last = mlp(128, 128, last=False), mlp(128, 10, seed=5)
     middle = rpc.remote("w1", Part, (128, 256, 128), {"seed": 3, "last": False})
     ends = [rpc.RRef(parameter) for end in (first, last) for parameter in end.parameters()]
@@ -272,7 +274,7 @@ def split_learning() -> Step:
 
 
 def tensor_parallel() -> Step:
-    """Train a layer whose outputs are computed in thirds, one on each worker."""
+    """Train a layer whose outputs are divided among three workers, one third on each."""
     workers = ("w1", "w2", "w3")
     thirds = [
         rpc.remote(worker, Part, (256, 128), {"seed": n, "last": False})
@@ -307,7 +309,7 @@ def act(policy: Any, number: int) -> tuple[Any, Any, Any]:
 
 
 def impala() -> Step:
-    """Train a policy here, on games that actors on other workers play with it."""
+    """Train a policy on w0, with games that actors on other workers play with the policy."""
     policy, critic = mlp(8, 32, 2), mlp(8, 32, 1, seed=4)
     optimizer = optim.Adam([*policy.parameters(), *critic.parameters()], lr=1e-3)
     played = [0]
@@ -360,7 +362,7 @@ def shard_hvp(weights: Any, vector: Any, number: int) -> Any:
 
 
 def newton_cg() -> Step:
-    """Take Newton steps, solved by conjugate gradients with ten Hessian products each."""
+    """Take Newton steps; conjugate gradients with ten Hessian products solve for each step."""
 
     def over_all(function: Callable[..., Any], *args: Any) -> Any:
         futures = [

@@ -1,4 +1,4 @@
-"""Steps of whole jobs over four processes, against torch, with equal source and numbers."""
+"""Steps of whole jobs over four processes, against torch, with the same source and numbers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ JOBS = {
     "Newton-CG, 10 products": 3,
 }
 CHECKED = 5  # the number of first steps whose losses are compared
-_TOLERANCE = 1e-3  # float32, summed in other orders
+_TOLERANCE = 1e-3  # the sums of float32 have different orders
 
 
 def run(rounds: int) -> list[Row]:
     """Compare a step of each job, after checking that both libraries' first losses are equal."""
     names = ["fastdist", *(["torch"] * (peer_torch() is not None))]
     crews: list[Crew] = []
-    # Ends all processes, even if one fails.
+    # The stack ends all processes, even if one fails.
     with ExitStack() as ends:
         for name in names:
             crews.append(Crew(name))
@@ -67,7 +67,7 @@ def require_same(job: str, losses: list[list[float]]) -> None:
 
 
 class Crew(Couple):
-    """Four processes of one library; a job is set up when its losses are requested first."""
+    """Four processes of one library; a job is set up when its losses are first requested."""
 
     def __init__(self, library: str) -> None:
         super().__init__(library, __name__, WORLD_SIZE)
@@ -96,7 +96,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 class Steps:
-    """Steps of jobs, each of which is set up at its first use."""
+    """Runs steps of jobs, and sets up each job at its first step."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Callable[[], float]]]) -> None:
         self.names = list(makers)
@@ -112,7 +112,7 @@ class Steps:
 
 
 def serve_steps(do: Callable[[str, int], list[float]], connection: Connection) -> None:
-    """Run requested steps of jobs, and send their losses or seconds, until the end."""
+    """Run requested steps of jobs, and send their losses or seconds, until "end" is requested."""
     while True:
         what, asked = connection.recv()
         if what == "end":

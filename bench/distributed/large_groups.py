@@ -24,7 +24,8 @@ def run(rounds: int) -> list[Row]:
 
     Bounds on two cores: a simulated worker joins in 5 ms and leaves in 3 ms of CPU time, which
     includes the simulated network. The forked group joins in 10 s and leaves in 5 s. A first call
-    takes 3 ms at each end. The descriptors that it opens are printed too.
+    takes 3 ms of CPU time at each end. The number of descriptors that a first call opens is printed
+    too.
     """
     found: dict[str, list[float]] = {}
     for _ in range(min(rounds, _MOST_ROUNDS)):
@@ -34,7 +35,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def simulate(size: int) -> dict[str, float]:
-    """Return the CPU seconds of each simulated worker to join and to leave."""
+    """Return the CPU seconds per simulated worker, for joining and for leaving."""
     from fastdist.distributed import rpc
     from tests.distributed.rpc.simulation import simulated_group, simulated_world
     from tests.distributed.rpc.simulation.test_simulated_size import Founders
@@ -55,14 +56,16 @@ def simulate(size: int) -> dict[str, float]:
 
 
 def fork(size: int) -> dict[str, float]:
-    """Return the seconds until the last forked worker has joined, and has left."""
+    """Return the seconds until the last forked worker has joined, and from then until the last one
+    has left.
+    """
     found = _fork(size, 0)
     joined, left = (max(one[name] for one in found) for name in ("joined", "left"))
     return {f"{size} forked workers: join": joined, f"{size} forked workers: leave": left - joined}
 
 
 def contact() -> dict[str, float]:
-    """Return the CPU seconds of a first call at its caller and at its callee.
+    """Return the CPU seconds of a first call, as the average of the caller's and the callee's.
 
     Each worker calls every other worker once.
     """

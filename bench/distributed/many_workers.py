@@ -1,4 +1,4 @@
-"""The costs of 8 to 64 workers on one machine: descriptors, memory, and start, all-to-all, end."""
+"""Costs of 8 to 64 workers on a machine: descriptors, memory, and times to start, call and end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PHASES = ("start", "all-to-all", "end")
 def run(rounds: int) -> list[Row]:
     """Let each worker of a `fastdist run` call every other worker once, and print the costs.
 
-    A phase of a group ends when its last worker has completed it. There are at most two rounds,
+    A phase ends when the last worker of the group has completed it. There are at most two rounds,
     whatever `rounds` is.
     """
     rows = []
@@ -46,7 +46,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def run_group(size: int) -> dict[str, list[float]]:
-    """Run one group, and return each figure of all its workers.
+    """Run one group, and return each figure of all workers.
 
     Raises  RuntimeError with the group's output if it fails
     """
@@ -81,7 +81,7 @@ def run_group(size: int) -> dict[str, list[float]]:
 
 
 def answer(number: int) -> int:
-    """Return number; called by all other workers."""
+    """Return number + 1; all other workers call this."""
     return number + 1
 
 

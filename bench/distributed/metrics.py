@@ -16,7 +16,7 @@ from ..kept_port import KeptPort
 from .rpc import Couple, nothing, same, serve, stand_by
 
 NEEDS = ("zmq", "prometheus_client")
-# Prometheus's default is 15 s.
+# The seconds between two reads of the metrics. Prometheus's default is 15 s.
 _EVERY_S = 1.0
 # case: (work, turns per sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {
@@ -27,7 +27,7 @@ CASES: dict[str, tuple[str, int, float | None]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare calls and steps with FASTDIST_METRICS_PORT and without it, which is the peer."""
+    """Compare calls and steps with FASTDIST_METRICS_PORT; the peer is fastdist without it."""
     with ExitStack() as ends:
         ports = [KeptPort(), KeptPort()]
         for port in ports:
@@ -61,7 +61,8 @@ def read_page(port: int) -> int:
 
 @contextmanager
 def read_now_and_again(ports: list[int]) -> Iterator[list[int]]:
-    """Read the page of each port periodically, as Prometheus does; yield the list of lengths.
+    """Read the page of each port periodically, as Prometheus does; yield the list to which the
+    lengths of the pages are added.
 
     Raises  at the end, the error of a page that could not be read
     """

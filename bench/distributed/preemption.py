@@ -1,4 +1,4 @@
-"""The cost of preempted() per step, compared with all_reduce of one number; the cost of metrics."""
+"""The cost of preempted() per step, next to all_reduce of one number; the cost of get_metrics."""
 
 from __future__ import annotations
 

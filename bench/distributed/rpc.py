@@ -59,9 +59,9 @@ def run(rounds: int) -> list[Row]:
 def compare_couples(
     module: str, cases: Mapping[str, tuple[str, int, float | None]], rounds: int
 ) -> list[Row]:
-    """Compare the works of a benchmark's module with torch's, if torch is installed.
+    """Compare the calls of a benchmark's module between fastdist and torch, if torch is installed.
 
-    A case has the name of the work, the turns per sample, and the ratio to reach.
+    A case is the work that makes the calls, the turns per sample, and the ratio to reach.
     """
     works = tuple(what for what, _, _ in cases.values())
     with ExitStack() as ends:
@@ -87,8 +87,8 @@ class Couple:
     """Two or more processes of one library: the first calls on request, the others answer.
 
     The processes run `_live` of a benchmark's module; `of_ranks` has additional environment
-    variables for each rank. torch's workers poll even when idle. So they are stopped outside of
-    their turns, or they would use the cores that fastdist's workers need.
+    variables for each rank. torch's workers poll even when they are idle. They are stopped outside
+    of their turns, because they would use the cores that fastdist's workers need.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class Couple:
         """Return how many cores all processes use while there are no calls."""
         self._signal(signal.SIGCONT)
         before = self._cpu_seconds()
-        # Nothing is sent, so this waits for the full time.
+        # Nothing is sent, so poll waits for the full time.
         self._here.poll(_IDLE_S)
         used = self._cpu_seconds() - before
         self._signal(signal.SIGSTOP)
-        # Not 0, so that ratios to it can be computed.
+        # Not 0, because the result may be the divisor of a ratio.
         return max(used, 1e-6) / _IDLE_S
 
     def end(self) -> None:
@@ -186,7 +186,8 @@ class Couple:
                 process.send_signal(kind)
 
     def _cpu_seconds(self) -> float:
-        # Linux's clock of another process's CPU time, in ns; /proc counts in ticks of 10 ms.
+        # The id of Linux's clock of another process's CPU time, which counts in ns; /proc counts in
+        # ticks of 10 ms.
         return sum(time.clock_gettime((~process.pid << 3) | 2) for process in self._processes)
 
 
@@ -255,13 +256,13 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 def warn_nobody() -> None:
-    """Suppress warnings, because torch's own would appear between the tables."""
+    """Suppress warnings, because torch's warnings would appear between the tables."""
     # A filter is not enough: torch enables some of these warnings again each time.
     warnings.showwarning = lambda *_, **__: None
 
 
 def stand_by() -> None:
-    """Wait until the couple ends, because a shutdown would wait for the other workers."""
+    """Wait until the couple ends; a shutdown at this point would wait for the other workers."""
     sys.stdin.read()
 
 

@@ -26,7 +26,7 @@ CASES: dict[str, tuple[str, int, float | None]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare calls that return their tensor, and calls whose callee reads all of it."""
+    """Compare calls that return their tensor, and calls whose callee reads the whole tensor."""
     return compare_couples(__name__, CASES, rounds)
 
 

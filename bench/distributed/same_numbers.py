@@ -1,4 +1,4 @@
-"""Random numbers that are the same in fastdist and PyTorch, whichever `import torch` finds."""
+"""Random numbers that are the same in fastdist and PyTorch, whichever is imported as `torch`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """A soak test of data-parallel training and RPC in one job, whose workers are killed repeatedly.
 
 Three workers of `fastdist run --restart=worker` train from checkpoints. Another thread of each
-calls the other workers: plain calls, references and distributed backward passes, whose results are
-checked. A round takes 24 s and has one kill, so the default of 25 rounds takes ten minutes. Workers
-0 and 1 are killed at any point: in starts, steps and checkpoints. Worker 2 is never killed. The
-memory, descriptors and threads of worker 2 and of the launcher must not grow. The final weights
-must be bitwise equal to the weights of a run without kills.
+worker makes plain calls, calls to references and distributed backward passes on the other workers,
+and checks the results. A round takes 24 s and has one kill, so the default of 25 rounds takes ten
+minutes. Workers 0 and 1 are killed at any point: in starts, steps and checkpoints. Worker 2 is
+never killed. The memory, descriptors and threads of worker 2 and of the launcher must not grow. The
+final weights must be bitwise equal to the weights of a run without kills.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUND_S = 24.0
 SIZE = 3
 SPARED = 2
 # The allowed growth of worker 2 and of the launcher from the second quarter to the end: memory,
-# descriptors, threads. A leak of one descriptor per kill exceeds it.
+# descriptors, threads. A leak of one descriptor per kill exceeds this limit.
 MOST_MORE = (3 << 20, 2, 1)
 _MOST_RESTARTS = 10_000
 # A job counts as hanging after this long without progress.
@@ -55,7 +55,7 @@ class Held(NamedTuple):
 
 
 class Soak(NamedTuple):
-    """The results of one job; `lives` has samples of each worker by rank and restart count."""
+    """The results of one job. `lives` has (rank, restart count) -> samples of that worker."""
 
     kills: int
     seconds: float
@@ -68,7 +68,7 @@ class Soak(NamedTuple):
 
 
 def run(rounds: int) -> list[Row]:
-    """Train and call for a while with kills, then do as many steps without; compare both."""
+    """Train and call for a while with kills, then do as many steps without kills; compare both."""
     soak, without = soak_and_compare(rounds * ROUND_S, ROUND_S)
     print(
         f"{soak.kills} kills in {soak.seconds:.0f} s, {soak.step} steps; "
@@ -104,7 +104,9 @@ def _shown(held: Held) -> str:
 
 
 def soak_and_compare(seconds: float, between_s: float, seed: int = 0) -> tuple[Soak, Soak]:
-    """Train for some seconds with kills, then for as many steps without; return both results."""
+    """Train for some seconds with kills, then do as many steps without kills. Return both
+    results.
+    """
     with TemporaryDirectory() as first, TemporaryDirectory() as second:
         soak = _Job(Path(first), _PACE_S, 0).run(seconds, between_s, seed)
         return soak, _Job(Path(second), 0.0, soak.step).run(0.0, 0.0, seed)
@@ -185,7 +187,9 @@ class _Job:
         return any(lines[-1][1] for lines in _logs(self._folder).values())
 
     def _require_progress(self) -> None:
-        """Sample the launcher once a second; raise if no worker has written for a long time."""
+        """Sample the launcher once a second. Raise if no worker has written to its log for a long
+        time.
+        """
         if time.monotonic() < self._began + len(self._held) + 1.0:
             return
         with suppress(OSError, IndexError):  # the launcher has just ended

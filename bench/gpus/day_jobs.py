@@ -15,7 +15,7 @@ from typing import Any, Final
 from bench.gpus.day_report import Report
 from bench.kept_port import KeptPort
 
-# The numbers that a pass transfers, and how many passes are timed.
+# Name -> (how many numbers a pass transfers, how many passes are timed).
 SIZES: Final = {"4 KB": (1 << 10, 300), "1 MB": (1 << 18, 100), "64 MB": (1 << 24, 8)}
 TINY: Final = {"4 KB": (1 << 10, 3)}
 _WARM_UPS: Final = 3
@@ -162,7 +162,8 @@ def _time_passes(device: str, elements: int, passes: int) -> dict[str, Any]:
     }
 
 
-# In the process with the GPU: (thread, time) of each pass's hooks, on the GPU and then on the CPU.
+# In the process with the GPU, for each pass: the thread and time at which the hook of the tensor on
+# the GPU ran, and then the hook of the tensor on the CPU.
 _on_device: list[tuple[str, float]] = []
 _on_cpu: list[tuple[str, float]] = []
 
@@ -200,7 +201,7 @@ def _noted_threads() -> dict[str, Any]:
 
 def nccl(report: Report, *, is_real: bool, until_s: float) -> None:
     """Check and time collectives of one GPU, of two ranks on one GPU, and of several GPUs."""
-    # The two processes run first, because CUDA does not survive their fork.
+    # The jobs run first, because CUDA does not survive the fork of their processes.
     came = job(_same_gpu_member, until_s=until_s)
     values = _results(report, "two ranks on one GPU", came)
     reason = came[0][1] if values is None else values[0]["missing"]

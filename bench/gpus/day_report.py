@@ -1,4 +1,4 @@
-"""The report of one section of `gpu_day`: a file of JSON lines, readable after an early end."""
+"""The report of one section of `gpu_day`: JSON lines, readable even if the section ends early."""
 
 from __future__ import annotations
 

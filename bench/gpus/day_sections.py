@@ -30,7 +30,8 @@ TESTS: Final = (
     "tests/ops/pointwise/test_pointwise.py",
     "tests/ops/test_table.py",
 )
-# Errors, relative to the largest number, of true float32 and of TF32, whose factors have 10 bits.
+# Bounds of errors, relative to the largest number: the largest of float32, and the largest and the
+# smallest of TF32, whose factors have 10 bits.
 FLOAT32_ERROR, TF32_ERROR, LEAST_TF32_ERROR = 1e-5, 5e-3, 3e-5
 # The bound of a small op's time, relative to PyTorch's.
 SMALL_OP: Final = 1.5
@@ -236,7 +237,8 @@ def _chain(gpu: Gpu, length: int) -> Callable[[], object]:
 def _host_time(gpu: Gpu) -> Callable[[Callable[[], object]], Stopwatch]:
     """Return a function that makes stopwatches of the program's own time.
 
-    They wait for the GPU between samples, before its queue is full.
+    A stopwatch makes some calls at a time. Then it waits for the GPU, without timing the wait, so
+    that the GPU's queue never fills.
     """
 
     def stopwatch(work: Callable[[], object]) -> Stopwatch:

@@ -120,7 +120,7 @@ def step(kind: str, count: int, options: dict[str, Any]) -> Callable[[], None]:
 
 
 def launches_of(watch: Stopwatch) -> int:
-    """Return the number of kernel launches per turn, after a first turn."""
+    """Return the number of kernel launches per turn, after two turns that warm up."""
     watch(2)
     before = next(free_cupy.launches)
     watch(1)
@@ -128,7 +128,7 @@ def launches_of(watch: Stopwatch) -> int:
 
 
 def _further(title: str, few: Stopwatch, many: Stopwatch, bound_s: float, parts: int) -> Case:
-    """Return the case of the extra time that `parts` more parts take."""
+    """Return the case that times the `parts` parts by which `many` exceeds `few`."""
 
     def difference(turns: int) -> float:
         return many(turns) - few(turns)

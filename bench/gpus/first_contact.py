@@ -1,10 +1,11 @@
 """The first test of a GPU: every op against the CPU, streams, random numbers; PASS or FAIL.
 
 Each op and composite of the table test is called on the GPU and on the CPU, forward and backward in
-float64. Its line shows the largest error relative to the largest number, and the time of a call
-after its kernels are compiled; they are compiled on all cores first. Calls of libraries that the
-tests replace by NumPy come first (library_calls.py). At the end, ops are compared with the
-bandwidth of a copy, as in `gpu`. This file imports the tests, so it needs a checkout.
+float64. The line of an op shows the largest error relative to the largest number, and the time of a
+call with compiled kernels; all kernels are compiled beforehand, on all cores. Ops that call
+libraries which the tests replace by NumPy come first (library_calls.py). At the end, ops are
+compared with the bandwidth of a copy, as in the benchmark `gpu`. This file imports the tests, so it
+needs a checkout.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from bench.harness import Failed, Row, compare
 
 __all__ = ["machine", "run"]
 
-# In float64: a GPU's functions are accurate to a few units in the last place, and its sums have
-# another order.
+# The largest relative error in float64. A GPU's functions are accurate to a few units in the last
+# place, and a GPU adds in another order than a CPU.
 MOST_ERROR = 1e-9
 CALLS = 20
 MINUTES = 5
@@ -58,7 +59,7 @@ class Verdict(NamedTuple):
 
 
 def run(rounds: int) -> list[Row]:
-    """Print a line for each check; return the rows of the bandwidth.
+    """Print a line for each check; return the rows of the bandwidth cases.
 
     Raises  Failed that names the checks that failed, or were not reached in 5 minutes
     """
@@ -130,7 +131,7 @@ def _rows_of_integers_and_conditions(names: Sequence[str]) -> Iterator[Sample]:
 
 
 def _attention_of_halves() -> Sample:
-    """Return a float16 sample, because float16 products are summed in float32, not in float64."""
+    """Return a sample of float16 attention, which sums products in float32 instead of float64."""
     import numpy as np
 
     import fastdist
@@ -146,7 +147,7 @@ def _attention_of_halves() -> Sample:
 
 
 def proofs_first(known: Iterable[Sample]) -> list[Sample]:
-    """Return the samples, first the ones that call a library, in the order of PROVEN_BY."""
+    """Return the samples: first those that call a library, as ordered in PROVEN_BY."""
     places: dict[str, int] = {}
     for place, (_, name) in enumerate(PROVEN_BY.values()):
         places.setdefault(name, place)
@@ -154,7 +155,7 @@ def proofs_first(known: Iterable[Sample]) -> list[Sample]:
 
 
 def what_it_proves(name: str) -> str:
-    """Return the end of a sample's line: the library calls for which it is the first sample."""
+    """Return the end of a sample's line: the library calls that this sample makes first."""
     calls = [f"{call} ({whose})" for call, (whose, sample) in PROVEN_BY.items() if sample == name]
     return f"  by {', '.join(calls)}" if calls else ""
 
@@ -194,7 +195,8 @@ def _agrees(one: Sample, device: str) -> tuple[Verdict, Callable[[], object] | N
         found = call()
     except Exception as error:
         return _raised(one.name, error), None
-    # The gradients of some samples, such as softmax's sum, consist of rounding errors only.
+    # Relative to the largest of all arrays, because the gradients of some samples, such as the sum
+    # of softmax, consist of rounding errors only.
     scale = max(map(_largest, expected), default=0.0)
     # A result that is zero except for rounding errors is compared with the inputs instead.
     given = max(map(_largest, one.arrays), default=0.0)
@@ -211,7 +213,7 @@ def _raised(name: str, error: Exception) -> Verdict:
 
 
 def values_on(device: str, one: Sample) -> Callable[[], list[Any]]:
-    """Return a function that makes the call on a device; it returns results and gradients as
+    """Return a function that makes the call on a device, and returns results and gradients as
     arrays.
     """
     import fastdist
@@ -294,7 +296,7 @@ def _in_another_process(device: str) -> Verdict:
 
 
 def _random_numbers(device: str) -> Verdict:
-    """Return whether the device generates the CPU's random numbers."""
+    """Return whether the device generates the same random numbers as the CPU."""
     import fastdist
 
     drawn = []

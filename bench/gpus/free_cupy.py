@@ -1,7 +1,8 @@
 """A replacement of CuPy that does nothing: memory is a number, and launches are only counted.
 
-With it the Python overhead of a call on `cuda` can be timed on any machine. The time of CuPy itself
-(an allocation and a launch, in C) and of the GPU would be added. No values are computed.
+With this replacement, the Python overhead of a call on `cuda` can be timed on any machine. A real
+call also takes the time of CuPy itself (an allocation and a launch, in C) and of the GPU. No values
+are computed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Device(int):
 
 
 class Event:
-    """An event that has always passed."""
+    """An event that is always complete."""
 
     ptr = 1
 
@@ -55,7 +56,7 @@ class Event:
 
 
 class Stream:
-    """A stream without work; the null stream is the default one."""
+    """A stream without work; the default stream is the null stream."""
 
     def __init__(
         self, null: bool = False, non_blocking: bool = False, priority: int | None = None
@@ -146,7 +147,7 @@ _IN_C_ORDER, _OTHERWISE = (SimpleNamespace(c_contiguous=is_so) for is_so in (Tru
 
 
 class ndarray:
-    """Shape, strides, dtype and address; other attributes are computed on access."""
+    """An array's shape, strides, dtype and address; other attributes are computed on access."""
 
     device = MemoryPointer.device
 
@@ -171,7 +172,7 @@ class ndarray:
 
     @property
     def _host(self) -> np.ndarray[Any, Any]:
-        """A NumPy array of this layout, over a single element."""
+        """A NumPy array of this layout, over memory for one element: only the layout is used."""
         one = np.empty(1, self.dtype)
         return np.lib.stride_tricks.as_strided(one, self.shape, self.strides, writeable=False)
 
@@ -197,7 +198,7 @@ class ndarray:
         return ndarray(tuple([rest if n == -1 else n for n in shape]), self.dtype, self.data)
 
     def view(self, dtype: np.dtype[Any]) -> ndarray:
-        """Return the same bytes as another dtype."""
+        """Return a view of the same bytes with another dtype."""
         return self._view(self._host.view(dtype))
 
     def fill(self, value: float) -> None:
@@ -211,7 +212,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> ndarray:
 
 
 def array(values: np.ndarray[Any, Any], order: str = "C") -> ndarray:
-    """Return an array of the device with the layout of `values`; nothing is copied."""
+    """Return an array of the device with the shape and dtype of `values`; nothing is copied."""
     return ndarray(values.shape, values.dtype)
 
 

@@ -20,11 +20,11 @@ from bench.harness import Amount, Case, Failed, Row, compare
 __all__ = ["machine", "run"]
 
 MINUTES = 8
-ELEMENTS = (1 << 12, 1 << 20, 1 << 24)  # the last exceeds a GPU's cache
+ELEMENTS = (1 << 12, 1 << 20, 1 << 24)  # the last size exceeds a GPU's cache
 PRODUCTS = (256, 1024, 4096)
-MLPS = ((64, 256), (1024, 1024), (4096, 2048))  # batch, width
+MLPS = ((64, 256), (1024, 1024), (4096, 2048))  # (batch, width)
 
-# The functions of x and y, and how many float32 they read and write per element at least.
+# Name -> (function of x and y, the least number of float32 that it reads and writes per element).
 OPS: dict[str, tuple[Callable[[Any, Any], object], int]] = {
     "add": (lambda x, y: x + y, 3),
     "mul": (lambda x, y: x * y, 3),
@@ -35,8 +35,7 @@ OPS: dict[str, tuple[Callable[[Any, Any], object], int]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare what the module's docstring lists; without a GPU, print the reason and return no
-    rows.
+    """Compare kernels and training steps; without a GPU, print the reason and return no rows.
 
     Raises  Failed that names the groups for which 8 minutes were too short
     """
@@ -62,9 +61,9 @@ def run(rounds: int) -> list[Row]:
 def measured(
     groups: Mapping[str, Callable[[], Iterable[Case]]], rounds: int, until_s: float
 ) -> list[Row]:
-    """Return the rows of groups of cases; each group is created just before it is timed.
+    """Return the rows of groups of cases; each group is created just before its cases are timed.
 
-    Raises  Failed that names the groups that were not started before time.monotonic() was until_s
+    Raises  Failed that names the groups that had not started when time.monotonic() reached until_s
     """
     rows: list[Row] = []
     left = []
@@ -72,7 +71,7 @@ def measured(
         if time.monotonic() >= until_s:
             left.append(name)
         else:
-            # A group's memory on the GPU is freed before the next group.
+            # A group's memory on the GPU is freed before the next group is created.
             rows += compare(list(group()), rounds, until_s)
     if left:
         raise Failed(f"{MINUTES} minutes were too short for: {', '.join(left)}", rows)
@@ -130,7 +129,7 @@ def _backward(size: int, gpu: Gpu) -> Callable[[], object]:
 
 
 def mlp_step(batch: int, width: int, gpu: Gpu) -> Callable[[], object]:
-    """Return forward, squared error and backward of the MLP, without optimiser."""
+    """Return a step without optimiser: forward, squared error and backward of the MLP."""
     x, wanted = gpu.tensor(batch, 784), gpu.tensor(batch, 10)
     layers = ((784, width), (width, width), (width, 10))
     weights = [gpu.tensor(*shape, scale=0.05, grad=True) for shape in layers]

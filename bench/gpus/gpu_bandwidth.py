@@ -1,4 +1,4 @@
-"""GPU ops limited by memory, compared with a copy; products compared with cuBLAS; jax."""
+"""Memory-bound GPU ops, compared with a copy; products, compared with cuBLAS; ops against jax."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.harness import Amount, Case, Stopwatch, stopwatch
 ELEMENTS = 1 << 26  # float32 elements: five times an H200's cache
 ROW = 1024
 PRODUCTS = (1024, 4096)
-# The shares of a copy's bandwidth to reach.
+# The shares of a copy's bandwidth that ops must reach.
 POINTWISE, BROADCAST, ROWS = 0.9, 0.85, 0.8
 ALIKE = 1.03
 CALL_S = 10e-6
@@ -60,17 +60,17 @@ def adam_step(gpu: Gpu, rows: int, parts: int = 16) -> Callable[[], object]:
 
 
 def small_op(gpu: Gpu) -> Case:
-    """Return the case of Python's overhead for one small op, with its bound."""
+    """Return the case that compares Python's overhead for one small op with a bound."""
     ours = stopwatch("x + y", x=gpu.tensor(8, 8), y=gpu.tensor(8, 8))
     return Case("x + y, 8 x 8, its Python beside 10 us", ours, lambda turns: turns * CALL_S, 1.0)
 
 
 def products(gpu: Gpu, sizes: tuple[int, ...] = PRODUCTS) -> Iterator[Case]:
-    """Yield matrix products compared with CuPy's, which uses cuBLAS."""
+    """Yield matrix products, compared with those of CuPy, which uses cuBLAS."""
     cupy = importlib.import_module("cupy")
     for size in sizes:
         x, y = gpu.tensor(size, size), gpu.tensor(size, size)
-        # With the same numbers: on zeros a GPU uses less power and runs faster.
+        # CuPy gets the same numbers, because on zeros a GPU uses less power and runs faster.
         theirs = [cupy.array(one.cpu().numpy()) for one in (x, y)]
         out = cupy.empty((size, size), "float32")
         yield Case(
@@ -83,7 +83,7 @@ def products(gpu: Gpu, sizes: tuple[int, ...] = PRODUCTS) -> Iterator[Case]:
 
 
 def beside_jax(gpu: Gpu, size: int = 4096) -> Iterator[Case]:
-    """Yield ops of a matrix compared with jax's compiled ones; nothing without jax on a GPU.
+    """Yield ops on matrices, compared with jax's compiled ops; nothing without jax on a GPU.
 
     These are wall times, because jax uses another stream.
     """

@@ -52,7 +52,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
     },
     "CPU -> GPU -> CPU": Section(day_sections.continuations, 70),
     "NCCL": Section(day_sections.nccl, 80),
-    # This section takes the remaining time, and checks it itself.
+    # This section takes the remaining time, and checks the time itself.
     "every op": Section(day_sections.every_op, 240),
 }
 
@@ -178,13 +178,13 @@ def _in_a_process(
 ) -> tuple[float, bool]:
     """Run a section in a forked process; return its seconds, and whether it exceeded its limit.
 
-    This process has not used the GPU, because CUDA does not survive a fork.
+    This process must not have used the GPU, because CUDA does not survive a fork.
     """
     start_s = time.monotonic()
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        os.setsid()  # so that its child processes are killed with it
+        os.setsid()  # so that the section's child processes are killed with the section
         _run_and_end(work, options._replace(until_s=start_s + 0.9 * limit_s), path)
     is_late, pause = False, threading.Event()
     while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

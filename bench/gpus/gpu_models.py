@@ -37,7 +37,7 @@ SIZES = ((4, 16, 1024, 64), (4, 16, 4096, 64))  # texts, heads, length, width of
 def attention(
     ours: Gpu, peer: Gpu | None, sizes: tuple[tuple[int, int, int, int], ...] = SIZES
 ) -> Iterator[Case]:
-    """Yield attention of float32, full and causal, alone and with its backward."""
+    """Yield attention of float32, full and causal, alone and with its backward pass."""
     for size in sizes:
         texts, heads, length, width = size
         for is_causal in (False, True):
@@ -112,7 +112,7 @@ def captured(gpu: Gpu, train: Callable[[], None]) -> Callable[[], None]:
 
 
 def _compiled(peer: Gpu, build: Build) -> Any:
-    """Return the stopwatch of torch's compiled step; if it fails, print why and return None."""
+    """Return the stopwatch of torch's compiled step; if compiling fails, print why, return None."""
     train, network = training(peer.library, build, peer.device)
     try:
         network.compile()

@@ -4,8 +4,8 @@ fastdist's own kernels are compiled by NVIDIA's compiler, and the tests run them
 simulated GPU). But the tests replace CuPy's other calls by NumPy. Only a GPU can show whether
 cuBLAS, cuSOLVER, cuFFT or CuPy's own kernels get valid arguments and give the same results.
 `python -m bench first_contact` runs the samples below before all others. The calls are found in the
-source of kernels/cuda; a test checks that each has a sample that reaches it. CUDA's memory and
-events between processes, under cuda_ipc, have a separate check (other_process.py).
+source of kernels/cuda; a test checks that each call has a sample that reaches it. CUDA's memory and
+events that processes share, under cuda_ipc, have a separate check (other_process.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-# For each call, the library, and the first sample of the table that reaches it. Functions whose
-# name starts with a dtype's letter are listed without it.
+# Call -> (the library, the first sample of the table that makes the call). If a function's name
+# starts with a dtype's letter, the name is listed without this letter.
 PROVEN_BY: Final = {
     "cupy.matmul": ("cuBLAS", "matmul-3"),
     "cupy_backends.cuda.libs.cublas.getVersion": ("cuBLAS", "linear-0"),
@@ -96,14 +96,15 @@ KERNELS: Final = Path(__file__).resolve().parents[2] / "kernels" / "cuda"
 
 
 def library_calls() -> set[str]:
-    """Return the CuPy functions that CUDA kernels call, except those for fastdist's own code."""
+    """Return the CuPy functions that CUDA kernels call, except those that every sample calls."""
     return {call for calls in _by_function().values() for call in calls} - _EVERYWHERE
 
 
 def calls_of(kernel: tuple[str, str]) -> set[str]:
-    """Return the CuPy calls of a kernel, given as (file name without .py, function).
+    """Return the CuPy calls of a kernel; `kernel` is (file name without .py, function).
 
-    Calls through other functions are included. A function outside kernels/cuda has an empty set.
+    Calls through other functions are included. For a function outside kernels/cuda the set is
+    empty.
     """
     known = _by_function()
     found: set[str] = set()
@@ -126,7 +127,7 @@ def _by_function() -> dict[tuple[str, str], set[str]]:
     """
     found = {}
     for file, tree in _trees().items():
-        # Files import CuPy inside functions.
+        # The whole file is searched, because files import CuPy inside functions.
         names = _names_of_cupy(tree)
         for one in tree.body:
             if isinstance(one, ast.FunctionDef | ast.ClassDef):
@@ -143,7 +144,7 @@ def _trees() -> dict[str, ast.Module]:
 
 
 def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
-    """Return a dict from names that a file's functions import to CuPy's full names."""
+    """Return a dict: name that a file's functions import from CuPy -> full name."""
     names = {"cupy": "cupy"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cupy"):
@@ -178,7 +179,7 @@ def _dotted(node: ast.expr, names: dict[str, str]) -> str | None:
 
 @cache
 def _imported(file: str) -> dict[str, tuple[str, str]]:
-    """Return a dict from names that a file imports to the neighbouring file and the name there."""
+    """Return a dict: name that a file imports -> (neighbouring file, name in that file)."""
     return {
         one.asname or one.name: ((node.module or "").rpartition(".")[2], one.name)
         for node in ast.walk(_trees()[file])
@@ -189,7 +190,7 @@ def _imported(file: str) -> dict[str, tuple[str, str]]:
 
 @cache
 def _uses(kernel: tuple[str, str]) -> frozenset[tuple[str, str]]:
-    """Return the functions and classes, of its own and neighbouring files, that a function uses."""
+    """Return the functions and classes that a function uses, from its own or neighbouring files."""
     file, name = kernel
     imported, used = _imported(file), set()
     body = next(one for one in _trees()[file].body if getattr(one, "name", None) == name)

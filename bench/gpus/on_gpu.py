@@ -1,4 +1,4 @@
-"""A library on the first GPU, its timing, and copies to compare with."""
+"""A library on the first GPU, with its timing, and copies for comparison."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def copier(num_bytes: int) -> Callable[[], object]:
 def beside_a_copy(
     name: str, gpu: Gpu, work: Callable[[], object], num_bytes: int, share: float
 ) -> Case:
-    """Return a case that compares work reading and writing num_bytes with a copy.
+    """Return a case that compares `work`, which reads and writes num_bytes, with a copy.
 
-    share is the fraction of the copy's bandwidth that it must reach.
+    `share` is the fraction of the copy's bandwidth that `work` must reach.
     """
     copy = gpu.stopwatch(copier(num_bytes // 2))
     amount = Amount(num_bytes, "GB/s")

@@ -1,7 +1,7 @@
 """A check whether another process can read this process's GPU memory, through CUDA IPC.
 
-The tests simulate these calls with files that two processes map. Only a real driver can show
-whether it exports such handles, and opens them. RPC and sockets are not involved.
+The tests simulate CUDA IPC with files that two processes map. Only a real driver can show whether
+handles of GPU memory and events can be exported and opened. RPC and sockets are not involved.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def answer() -> None:
     stream.wait_event(backend.event_of_handle(index, bytes.fromhex(told["event"])))
     wanted = [(told["start"], (ELEMENTS,), np.dtype(np.float32))]
     took_us = 0.0
-    for _ in range(3):  # the first one also includes the mapping
+    for _ in range(3):  # the time of the first turn also includes the mapping
         before = time.perf_counter()
         (array,), stream = slab.copy_out(wanted, index)
         stream.synchronize()

@@ -1,8 +1,8 @@
-"""A sample of the table under NVIDIA's compute-sanitizer: memory, races and barriers of kernels.
+"""Some samples of the table test under NVIDIA's compute-sanitizer: memory, races and barriers.
 
-Without a GPU such errors are found by fences around arrays, and by three orders of threads. The
-sanitizer also checks real threads, and the memory of cuBLAS's calls. Memory comes from cudaMalloc
-during the run, because CuPy's pool would hide an access beyond an array's end. This file
+Without a GPU such errors are found by fences around arrays, and by running threads in three orders.
+The sanitizer also checks real threads, and the memory of cuBLAS's calls. Memory comes from
+cudaMalloc during the run, because CuPy's pool would hide an access beyond an array's end. This file
 imports the tests, so it needs a checkout.
 """
 
@@ -28,7 +28,7 @@ WRONG: Final = 77  # the sanitizer's exit code for errors found
 
 
 def run(rounds: int) -> list[Row]:
-    """Run the sample once under each tool, and print the results; there are no rows.
+    """Run the chosen samples once under each tool, and print the results; there are no rows.
 
     Raises  Failed that names the tools that found errors, or were too slow
     """
@@ -50,7 +50,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def look(sanitizer: str, tool: str) -> str:
-    """Run the sample under a tool; return a description of the failure, or an empty string."""
+    """Run the chosen samples under a tool; return what failed, or an empty string."""
     command = [sanitizer, "--tool", tool, "--error-exitcode", str(WRONG), "--print-limit", "20"]
     command += [sys.executable, "-m", "bench.gpus.sanitize"]
     print(f"{tool}:", flush=True)
@@ -64,12 +64,12 @@ def look(sanitizer: str, tool: str) -> str:
 
 
 def chosen(known: Sequence[Sample]) -> list[Sample]:
-    """Return a sample of the table that includes all kinds of ops."""
+    """Return one in EVERY samples of the table, which together include all kinds of ops."""
     return list(known)[::EVERY]
 
 
 def under_the_tool() -> None:
-    """Run each sample forward and backward on the first GPU."""
+    """Run each chosen sample forward and backward on the first GPU."""
     cupy = importlib.import_module("cupy")
     cupy.cuda.set_allocator(None)
     for one in chosen(proofs_first(samples())):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from ..core.caller_warning import warn_caller
 from ..core.dtypes import DType, bfloat16, float16
+from ..core.folded_frames import folds
 from ..core.short_repr import short_repr
 from ..devices.gpus import device_count
 from ..interpreters import autocast as casts
@@ -37,6 +38,7 @@ class autocast:
         fastdist.bfloat16
     """
 
+    @folds
     def __init__(
         self,
         device_type: str,
@@ -92,7 +94,7 @@ def can_cast(device_type: str, dtype: DType) -> bool:
         )
     else:
         return True
-    warnings.warn(text, UserWarning, stacklevel=3)
+    warn_caller(text, UserWarning)
     return False
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
 from ..core.dtypes import float32
+from ..core.folded_frames import folds
 from ..devices.gpus import device_count
 from ..graph.modes import no_grad
 from ..ops.create.creation import full
@@ -72,6 +73,7 @@ class GradScaler:
         tensor([0.9000, 0.9000])
     """
 
+    @folds
     def __init__(
         self,
         device: str = "cuda",
@@ -84,10 +86,9 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if enabled and device == "cuda" and not device_count():
-            warnings.warn(
+            warn_caller(
                 "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
                 UserWarning,
-                stacklevel=2,
             )
             self._enabled = False
         if self._enabled and not growth_factor > 1.0:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..core.errors import GraphError
+from ..core.short_repr import short_repr
 from ..core.torch_function import NOT_TAKEN, offer
 from ..dispatch.op import PLAIN
 from ..engine import backward as engine
@@ -46,7 +47,7 @@ def backward(
             gradient
     """
     wanted = None if inputs is None else given_inputs(inputs, "backward")
-    roots = _many(tensors)
+    roots = _many(tensors, "backward", "tensors")
     if not PLAIN.issuperset(map(type, (*roots, *(wanted or ())))):
         options = {
             "grad_tensors": grad_tensors,
@@ -80,7 +81,7 @@ def grad(
     Args:
         outputs: A tensor, or several.
         inputs: One tensor, several, or a dict of tensors. For a dict, the result is a dict.
-        grad_outputs: The gradient of each output; may be left out for outputs with one element.
+        grad_outputs: The gradient of each output; 1 if None, for outputs with one element.
         retain_graph: Whether to keep the graph for a second pass; None means create_graph's value.
         create_graph: Whether to record the pass, for second derivatives.
         only_inputs: Ignored; accepted for old programs. No `.grad` is ever changed.
@@ -103,7 +104,7 @@ def grad(
         given = (outputs, given_inputs(inputs, "grad"), grad_outputs, retain_graph, create_graph)
         rest = (only_inputs, allow_unused, is_grads_batched, materialize_grads)
         return dict(zip(inputs, grad(*given, *rest), strict=True))  # type: ignore[return-value]
-    roots, wanted = _many(outputs), given_inputs(inputs, "grad")
+    roots, wanted = _many(outputs, "grad", "outputs"), given_inputs(inputs, "grad")
     asked = wanted
     if not PLAIN.issuperset(map(type, (*roots, *wanted))):
         rest = (only_inputs, allow_unused, is_grads_batched, materialize_grads)
@@ -167,10 +168,15 @@ def _zeros_for(input: Any, create_graph: bool) -> Tensor:
     return made
 
 
-def _many(tensors: Any) -> tuple[Any, ...]:
-    if isinstance(tensors, Tensor):
+def _many(tensors: Any, function: str, name: str) -> tuple[Any, ...]:
+    if isinstance(tensors, Tensor) or tensors.__class__ is GradientEdge:
         return (tensors,)
-    return (tensors,) if tensors.__class__ is GradientEdge else tuple(tensors)
+    if not isinstance(tensors, Iterable):
+        raise TypeError(
+            f"{function}(): argument {name!r} must be a Tensor or a sequence of Tensors, not "
+            f"{short_repr(tensors)}"
+        )
+    return tuple(tensors)
 
 
 def _tensors(many: tuple[Any, ...]) -> tuple[Tensor, ...]:

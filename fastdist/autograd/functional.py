@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import GraphError
+from ..core.folded_frames import folds
 from ..core.missing import show_public
 from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad
@@ -35,6 +36,7 @@ __all__ = [
 Result = Tensor | tuple[Tensor, ...]
 
 
+@folds
 def vjp(
     func: Callable[..., Any],
     inputs: Result,
@@ -58,6 +60,7 @@ def vjp(
     return _finish(ys, single_out, create_graph), _finish(found, single_in, create_graph)
 
 
+@folds
 def jvp(
     func: Callable[..., Any],
     inputs: Result,
@@ -87,6 +90,7 @@ def jvp(
     return _finish(primals, single_out, create_graph), _finish(tangents, single_out, create_graph)
 
 
+@folds
 def jacobian(
     func: Callable[..., Any],
     inputs: Result,
@@ -125,6 +129,7 @@ def jacobian(
     return nested[0] if single_out else nested
 
 
+@folds
 def hessian(
     func: Callable[..., Any],
     inputs: Result,
@@ -150,6 +155,7 @@ def hessian(
     return jacobian(first, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
+@folds
 def hvp(
     func: Callable[..., Any],
     inputs: Result,
@@ -178,6 +184,7 @@ def hvp(
     return _finish((value,), True, create_graph), _finish(products, single_in, create_graph)
 
 
+@folds
 def vhp(
     func: Callable[..., Any],
     inputs: Result,

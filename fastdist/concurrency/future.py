@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ..core.errors import FutureError
+from ..core.folded_frames import fold
 from ..core.short_repr import short_repr
 from .thread_pool import hand_on_lead, lend_slot, take_slot_back
 from .unread_errors import Unread, UnreadTogether
@@ -40,7 +41,7 @@ class Future(Generic[T]):
             the Future
 
     Args:
-        devices: The GPUs on whose streams the value may be used.
+        devices: The GPUs on whose streams the value may be used; none if None.
         executor: The pool in which callbacks run; the completing thread if None.
 
     Example:
@@ -104,10 +105,13 @@ class Future(Generic[T]):
         Args:
             timeout: Seconds to wait; forever if None.
         """
-        if self._state == _PENDING and not self._wait_until_done(timeout):
-            raise TimeoutError(f"the Future was not completed within {timeout} s")
         try:
+            if self._state == _PENDING and not self._wait_until_done(timeout):
+                raise TimeoutError(f"the Future was not completed within {timeout} s")
             return self.value()
+        except Exception as error:
+            fold(error)
+            raise
         finally:
             # Break a reference cycle: the error's traceback holds this frame, and the Future holds
             # the error.
@@ -118,17 +122,20 @@ class Future(Generic[T]):
 
         Raises  FutureError if it is not done
         """
-        if self._state == _VALUE:
-            if self._follow is not None:
-                self._follow()
-            return self._outcome  # type: ignore[no-any-return]
-        if self._state == _PENDING:
-            raise FutureError(
-                "value() of a Future that is not done: call wait() instead, or ask done() first"
-            )
-        self.was_read()
         try:
+            if self._state == _VALUE:
+                if self._follow is not None:
+                    self._follow()
+                return self._outcome  # type: ignore[no-any-return]
+            if self._state == _PENDING:
+                raise FutureError(
+                    "value() of a Future that is not done: call wait() instead, or ask done() first"
+                )
+            self.was_read()
             raise self._outcome
+        except Exception as error:
+            fold(error)
+            raise
         finally:
             del self  # as in wait()
 

@@ -34,7 +34,7 @@ class Device:
 
     Args:
         type: "cpu", "cuda" or "sim", optionally with an index, as in "cuda:0"; or a Device.
-        index: The index of the device among the devices of its type.
+        index: The index of the device among the devices of its type; the current device if None.
 
     Example:
         >>> torch.device("cpu")

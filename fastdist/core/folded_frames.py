@@ -71,6 +71,16 @@ def fold(error: BaseException) -> None:
         errors += [other for other in (one.__cause__, one.__context__) if other is not None]
 
 
+def private_cause(error: Exception) -> Exception | None:
+    """Return None, as the cause of an error that explains `error`, or `error` if all frames are
+    shown.
+
+    It is for errors that fastdist's code, NumPy or Python raise inside a public function, such as
+    an AttributeError: users would read them first.
+    """
+    return None if _State.folds else error
+
+
 def was_folded(error: BaseException) -> bool:
     """Return whether `fold` has processed an error. If so, an explanation has been added to
     it as well.

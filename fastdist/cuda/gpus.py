@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ..core.device import current_gpu, use_gpu
 from ..core.errors import DeviceError
+from ..core.folded_frames import folds
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 
@@ -35,6 +36,7 @@ _WORDS: Final = {
 }
 
 
+@folds
 def current_device() -> int:
     """Return the index of the GPU that "cuda" means in this thread; 0 by default.
 

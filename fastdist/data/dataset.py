@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from ..core.errors import ShapeError
+from ..core.folded_frames import folds
 from ..core.sequences import all_of, finite_list
 from ..core.short_repr import short_repr
 from ..ops.create.creation import tensor
@@ -136,6 +137,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     tensors: tuple[Tensor, ...]
 
+    @folds
     def __init__(self, *tensors: Tensor) -> None:
         for each in tensors:
             if not hasattr(each, "shape"):

@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..core.caller_warning import warn_caller
+from ..core.folded_frames import folds
 from ..core.short_repr import short_repr
 from ..devices.gpus import device_count
 from ..random_numbers.generator import Generator, default_generator
@@ -45,10 +46,10 @@ class DataLoader(Generic[T_co]):
     Args:
         dataset: The samples: a Dataset, a list, or an IterableDataset.
         batch_size: The number of samples per batch; None for single samples.
-        shuffle: Whether each pass has a new random order.
-        sampler: The source of the indices of a pass, instead of shuffle.
+        shuffle: Whether each pass has a new random order; None: no.
+        sampler: The source of the indices of a pass; None: shuffle decides.
         batch_sampler: The source of lists of indices, instead of batch_size, shuffle, sampler and
-            drop_last.
+            drop_last; None: those decide.
         num_workers: The number of worker processes; 0 loads samples in this process.
         collate_fn: A function from a list of samples to a batch; the default stacks tensors.
         pin_memory: Whether to copy batches to page-locked memory, if there is a GPU.
@@ -69,6 +70,7 @@ class DataLoader(Generic[T_co]):
         [[0, 1], [2, 3], [4]]
     """
 
+    @folds
     def __init__(
         self,
         dataset: Dataset[T_co],

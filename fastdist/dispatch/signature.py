@@ -14,8 +14,9 @@ from __future__ import annotations
 import dis
 import inspect
 import numbers
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,9 @@ import numpy as np
 from ..core.device import Device
 from ..core.dtypes import DType, bool_
 from ..core.errors import DTypeError, FastdistError, ShapeError, raise_out_of_memory
-from ..core.folded_frames import was_folded
+from ..core.folded_frames import private_cause, was_folded
 from ..core.memory_format import MemoryFormat
+from ..core.sequences import finite_list
 from ..core.short_repr import short_repr
 from ..random_numbers.generator import Generator
 from ..tensor.tensor import Tensor
@@ -203,7 +205,28 @@ def _fault_of(value: Any, wanted: tuple[str, ...], *, by_class: bool) -> str | N
         return None
     expected = " or ".join([kind.words for kind in known])
     hint = "; make one with tensor()" if wanted == ("Tensor",) and _is_number(value) else ""
+    if not by_class and _is_list(value) and not {"TensorList", "Tensors"}.isdisjoint(wanted):
+        hint = _first_other(value)
     return f"must be {expected}, not {_short(value)}{hint}"
+
+
+def _first_other(values: Sequence[Any]) -> str:
+    """Return error text about the first value that is not a Tensor."""
+    place = next(i for i, one in enumerate(values) if not isinstance(one, Tensor))
+    return f": element {place} is {_short(values[place])}"
+
+
+def tensors_in(function: str, name: str, given: Any) -> list[Tensor]:
+    """Return the tensors of an iterable argument as a list; a Tensor is the only one.
+
+    Raises  ArgumentError for a value that is not an iterable of Tensors
+    """
+    if isinstance(given, Tensor):
+        return [given]
+    found = finite_list(given) if isinstance(given, Iterable) else given
+    if (fault := _fault_of(found, ("TensorList",), by_class=False)) is not None:
+        raise ArgumentError(f"{function}(): argument {name!r} {fault}")
+    return found
 
 
 def _short(value: Any) -> str:
@@ -356,26 +379,40 @@ def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
         raise_out_of_memory(error)
     fault = None if _is_clear(error) else find_fault()
     if fault is not None:
-        raise ArgumentError(fault) from error
+        raise ArgumentError(fault) from (private_cause(error) if _is_internal(error) else error)
     if isinstance(error, ValueError) and str(error).startswith(_UNCOUNTABLE):
         raise ShapeError(
             f"Storage size calculation overflowed: the result has more bytes than memory can have "
             f"({error})"
-        ) from error
+        ) from private_cause(error)
 
 
 def _is_clear(error: BaseException) -> bool:
     """Return whether fastdist's own code raised the error, so that the message is clear."""
     if isinstance(error, FastdistError) or was_folded(error):
         return True
+    last = _innermost(error)
+    if last is None:
+        return False
+    code = last.tb_frame.f_code.co_code
+    return _module_of(last).startswith("fastdist") and code[last.tb_lasti] == _RAISE
+
+
+def _is_internal(error: BaseException) -> bool:
+    """Return whether fastdist's code or NumPy raised an error, and not a user's class."""
+    last = _innermost(error)
+    return last is not None and _module_of(last).startswith(("fastdist", "numpy"))
+
+
+def _innermost(error: BaseException) -> TracebackType | None:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    if last is None:
-        return False
-    frame = last.tb_frame
-    ours = str(frame.f_globals.get("__name__")).startswith("fastdist")
-    return ours and frame.f_code.co_code[last.tb_lasti] == _RAISE
+    return last
+
+
+def _module_of(trace: TracebackType) -> str:
+    return str(trace.tb_frame.f_globals.get("__name__"))
 
 
 _RAISE = dis.opmap["RAISE_VARARGS"]

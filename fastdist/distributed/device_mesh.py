@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.device import CPU
+from ..core.folded_frames import folds
 from ..core.missing import explain_missing
 from ..tensor.tensor import Tensor, from_array
 from .distributed_c10d import (
@@ -57,6 +58,7 @@ class DeviceMesh:
     Source: PyTorch, torch.distributed.device_mesh
     """
 
+    @folds
     def __init__(
         self,
         device_type: str,
@@ -131,6 +133,7 @@ class DeviceMesh:
         found = np.argwhere(self._ranks == get_rank())
         return tuple(map(int, found[0]))
 
+    @folds
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
         """Return this process's position along one axis.
 
@@ -147,6 +150,7 @@ class DeviceMesh:
             )
         return get_rank(self.get_group(mesh_dim or 0))
 
+    @folds
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
         """Return the group that contains this process, among the groups along one axis.
 
@@ -175,6 +179,7 @@ class DeviceMesh:
         found: ProcessGroup = self._root.groups[axes]
         return found
 
+    @folds
     def get_all_groups(self) -> list[ProcessGroup]:
         """Return the groups that contain this process, one for each axis."""
         return [self.get_group(axis) for axis in range(self.ndim)]
@@ -191,6 +196,7 @@ class DeviceMesh:
             f"mesh_dim_names={self.mesh_dim_names}"
         )
 
+    @folds
     def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
         """Return the slice along some axes that contains this process, such as `mesh["dp", "tp"]`.
 
@@ -269,6 +275,7 @@ class DeviceMesh:
                 root.groups[axes] = found
 
     @staticmethod
+    @folds
     def from_group(
         group: ProcessGroup | list[ProcessGroup],
         device_type: str,
@@ -403,6 +410,7 @@ class _MeshEnvironment(threading.local):
 _mesh_resources = _MeshEnvironment()
 
 
+@folds
 def init_device_mesh(
     device_type: str,
     mesh_shape: Sequence[int],

@@ -14,6 +14,7 @@ from ..core.errors import DistError as DistError
 from ..core.errors import DistNetworkError as DistNetworkError
 from ..core.errors import DistStoreError as DistStoreError
 from ..core.errors import QueueEmptyError as QueueEmptyError
+from ..core.folded_frames import folds
 from ..core.missing import load_later
 from ..core.refused import refused_in
 from .constants import FIRST_BUCKET_BYTES
@@ -186,6 +187,7 @@ def is_ucc_available() -> bool:
 is_xccl_available = is_ucc_available
 
 
+@folds
 def is_backend_available(backend: str) -> bool:
     """Return whether groups can use a backend. "gloo", "zmq" and registered backends can always be
     used, "nccl" and "mpi" only if they work in this process.
@@ -203,6 +205,7 @@ def is_torchelastic_launched() -> bool:
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
+@folds
 def get_backend(group: Any = None) -> str:
     """Return the name of a group's backend, such as "gloo".
 
@@ -215,6 +218,7 @@ def get_backend(group: Any = None) -> str:
     return _group_of(group).name()
 
 
+@folds
 def get_backend_config(group: Any = None) -> str:
     """Return the backend of each device type, such as "cpu:gloo,cuda:gloo".
 
@@ -227,6 +231,7 @@ def get_backend_config(group: Any = None) -> str:
     return repr(_group_of(group)._config)
 
 
+@folds
 def get_default_backend_for_device(device: Any) -> str:
     """Return PyTorch's default backend for a device, such as "gloo" for "cpu".
 
@@ -242,6 +247,7 @@ def get_default_backend_for_device(device: Any) -> str:
     return Backend.default_device_backend_map[kind]
 
 
+@folds
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """Return this process's rank on its machine, from LOCAL_RANK.
 

@@ -123,6 +123,9 @@ class DistributedOptimizer:
         """Set `.grad` of all parameters to None, or to zero.
 
         Note    the gradients of a context are not in `.grad`; they are deleted with the context
+
+        Args:
+            set_to_none: Whether to set None instead of zeros.
         """
         _ask_all(self.remote_optimizers, _zero_grad, set_to_none)
 
@@ -130,6 +133,9 @@ class DistributedOptimizer:
         """Add RRefs of parameters with options; missing options get the optimizer's defaults.
 
         Raises  TypeError if param_group is not a dict of RRefs; errors of an owner's optimiser
+
+        Args:
+            param_group: A dict with the list of RRefs as "params", and the group's options.
         """
         group = _checked(param_group)
         self._tell_each(_add_param_group, {owner: _part(group, owner) for owner in self._by_owner})
@@ -164,6 +170,9 @@ class DistributedOptimizer:
         parameters. Each owner gets the state of the parameters that it owns.
 
         Raises  ValueError, before anything is loaded, if the sizes of the groups differ
+
+        Args:
+            state_dict: The dict that state_dict() returned.
         """
         saved = state_dict["param_groups"]
         self._require_same_sizes(saved)

@@ -32,10 +32,12 @@ from fastdist.distributed.sockets import (
     tcp_endpoint,
 )
 
+from ..core.folded_frames import folds, private_cause
 from ..core.missing import show_public
 from . import store as stores
 from .store import PrefixStore, Store, TCPStore
 from .store.access import find_folder, job_id, security_kind
+from .store.answers import Timeout, seconds
 from .store.environment import (
     Assignment,
     from_env,
@@ -45,7 +47,7 @@ from .store.environment import (
     round_number,
     store_is_hosted_at,
 )
-from .store.store import ASK_S, DEFAULT_TIMEOUT, Timeout, seconds
+from .store.store import ASK_S, DEFAULT_TIMEOUT
 from .store.tcp_store import share_served
 from .store.wait_log import WaitLog, speaks_for_node
 
@@ -105,6 +107,7 @@ _NO_RANK = (
 )
 
 
+@folds
 def rendezvous(
     url: str,
     rank: int = -1,
@@ -392,7 +395,9 @@ def _host_and_port(url: str) -> tuple[str, int]:
     try:
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise RendezvousError(f"url is {url!r}: {error}; expected tcp://HOST:PORT") from error
+        raise RendezvousError(
+            f"url is {url!r}: {error}; expected tcp://HOST:PORT"
+        ) from private_cause(error)
     if not host or not port:
         missing = "port number missing: " if host else ""
         raise RendezvousError(f"{missing}url is {url!r}; expected tcp://HOST:PORT")
@@ -404,6 +409,7 @@ class _CallableModule(ModuleType):
     function.
     """
 
+    @folds
     def __call__(self, url: str, *args: Any, **named: Any) -> Rendezvous:
         return rendezvous(url, *args, **named)
 

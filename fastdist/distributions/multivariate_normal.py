@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..core.folded_frames import private_cause
 from ..ops.create.random import randn
 from ..ops.create.ranges import eye
 from ..ops.shape.rearranging import broadcast_shapes, broadcast_tensors
@@ -195,7 +196,7 @@ class LowRankMultivariateNormal(Distribution):
             raise ValueError(
                 f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, "
                 f"cov_diag {cov_diag.shape}"
-            ) from error
+            ) from private_cause(error)
         self.loc, self.cov_diag = wide[..., 0], diagonal[..., 0]
         self._unbroadcasted_cov_factor = cov_factor
         self._unbroadcasted_cov_diag = cov_diag

@@ -7,6 +7,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, 
 
 from ..autograd.batches_back import ONE_BY_ONE
 from ..autograd.forward_ad import dual_level, make_dual, unpack_dual
+from ..core.folded_frames import folds
 from ..interpreters.batched_tensor import batched, value_at
 from ..interpreters.batching import open_level
 from ..ops.create.creation import zeros, zeros_like
@@ -59,6 +60,7 @@ def jvp(
 ) -> tuple[Any, ...]: ...
 
 
+@folds
 def jvp(
     func: Callable[..., Any],
     primals: tuple[Any, ...],
@@ -198,7 +200,7 @@ def jacfwd(
                 found, ys, like, aux = _columns(inner, xs, k, has_aux, randomness)
             columns.append(found)
         if not any(columns):
-            # The inputs have no elements: run func only to get the shapes of its results.
+            # The inputs have no elements, so run func only for the shapes of its results.
             value = inner(*xs)
             value, aux = value if has_aux else (value, None)
             ys, like = flatten(value)
@@ -214,7 +216,7 @@ def jacfwd(
         result = like(blocks)
         return (result, aux) if has_aux else result
 
-    return jacobian
+    return folds(jacobian)
 
 
 @overload

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..core.folded_frames import folds
+from ..core.sequences import finite_list
+from ..core.short_repr import short_repr
 from ..nn.batch_norm import _BatchNorm
 from ..nn.module import Module
 from ..ops.shape.joining import stack
@@ -19,6 +22,7 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
     return root
 
 
+@folds
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameters and the buffers of several models of one class: two dicts by name. Each
     value is the stack of the models' tensors along a new first axis. The parameters are leaves.
@@ -26,7 +30,13 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises  RuntimeError for an empty list, for different classes, or for a mix of training and eval
             mode
     """
-    models = list(models)
+    models = finite_list(models) if isinstance(models, Iterable) else [models]
+    for place, model in enumerate(models):
+        if not isinstance(model, Module):
+            raise TypeError(
+                "stack_module_state(): argument 'models' must be a sequence of Modules; element "
+                f"{place} is {short_repr(model)}"
+            )
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if len({model.training for model in models}) > 1:

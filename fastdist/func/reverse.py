@@ -8,6 +8,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, 
 from ..autograd.batches_back import pulled_together
 from ..autograd.differentiate import grad as _gradients
 from ..autograd.forward_ad import make_dual, unpack_dual
+from ..core.folded_frames import folds
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import enable_grad, is_grad_enabled
 from ..graph.transform_inputs import differentiating
@@ -93,6 +94,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     """
     both = grad_and_value(func, argnums, has_aux)
 
+    @folds
     def gradient(*args: Any, **kwargs: Any) -> Any:
         found, value = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found
@@ -153,9 +155,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ..
 
 
 # mypy does not accept *primals: Any for *Ts.
-def vjp(  # type: ignore[misc]
-    func: Callable[..., Any], *primals: Any, has_aux: bool = False
-) -> Any:
+@folds  # type: ignore[misc]
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return func(*primals), and a function that maps a cotangent to its product with the Jacobian.
 
     A cotangent has the structure of func's result. The returned function gives a tuple with one
@@ -242,6 +243,7 @@ def jacrev(
                 [0., 4.]])
     """
 
+    @folds
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
             xs, build, fresh = _chosen(args, argnums)

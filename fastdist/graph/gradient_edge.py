@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ..core.errors import GraphError
+from ..core.short_repr import short_repr
 from ..tensor.tensor import Tensor, wrap
 from .node import Edge, Node, node_of, output_number
 
@@ -67,6 +68,11 @@ def given_inputs(given: Inputs, function: str) -> tuple[Any, ...]:
         raise TypeError(
             f"`inputs` argument to `{function}()` must be a dict, not {type(given).__name__}. "
             "Other Mapping types are not supported."
+        )
+    elif not isinstance(given, Iterable):
+        raise TypeError(
+            f"{function}(): argument 'inputs' must be a Tensor or a sequence of Tensors, not "
+            f"{short_repr(given)}"
         )
     inputs: tuple[Any, ...] = tuple(given)
     if not inputs:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
+from ..core.folded_frames import private_cause
 from ..devices.backend import backend_of
 from ..kernels.cpu.small.call_facts import TERMS, adder_of_columns
 from ..tensor.broadcast import sum_array_to
@@ -75,7 +76,7 @@ def reduce_recorded(
                 f"Function {op.node_name} returned an invalid gradient at index {i} - got "
                 f"{list(gradient._layout.shape)} but expected shape compatible with "
                 f"{list(target.shape)}: the vjp of {op.name} by {op.tensors[i]}"
-            ) from error
+            ) from private_cause(error)
     if gradient._layout.dtype.is_complex and not target.dtype.is_complex:
         gradient = gradient.real
     if gradient._layout.dtype is not target.dtype:

@@ -34,6 +34,7 @@ _STANDARD = os.fsencode(os.path.dirname(os.__file__) + os.sep)
 _INSTALLED = os.fsencode(os.path.join("", "site-packages", ""))
 # The beginning of a text that `refer_to` returns.
 _REFERENCE = re.compile(rb"the last (?:traceback|line) that it wrote is (?:above|in .*?): ")
+_LINE_ABOVE = b"the last line that it wrote is above"
 _HELD_LIMIT_BYTES = 256 << 10
 
 
@@ -117,6 +118,11 @@ def refer_to(what: str, line: bytes, log_file: str) -> bytes:
     """Return the report's line about a traceback or line that was shown or written before."""
     where = f"in {log_file}" if log_file else "above"
     return os.fsencode(f"the last {what} that it wrote is {where}: ") + line
+
+
+def without_shown_line(text: bytes) -> bytes:
+    """Return a line of a report; a reference to a line that the screen shows does not repeat it."""
+    return _LINE_ABOVE if text.startswith(_LINE_ABOVE + b": ") else text
 
 
 def lost_ranks(text: Sequence[bytes]) -> set[int]:

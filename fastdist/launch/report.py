@@ -14,6 +14,7 @@ from fastdist.launch.failure_text import (
     users_line,
     what_was_raised,
     without_own_threads,
+    without_shown_line,
 )
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
@@ -84,7 +85,7 @@ def write_report(
     for line in (*lines, f"{prog}: {failure.sentence}"):
         screen.print(os.fsencode(line), to_stderr=True)
     for shown in text:
-        screen.print(shown, to_stderr=True)
+        screen.print(without_shown_line(shown), to_stderr=True)
 
 
 def _later_failures(first: Failure, later: Sequence[Failure]) -> list[str]:

@@ -60,13 +60,13 @@ def backward(
             gradient is given
 
     Args:
-            gradient: The gradient with respect to this tensor, in this tensor's shape; for a tensor
-                with one element it may be left out, and is then 1.
+        gradient: The gradient with respect to this tensor, of its shape; 1 if None, which only a
+            tensor with one element allows.
         retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
             None.
         create_graph: Whether to record the pass, for second derivatives.
-            inputs: The tensors or graph edges whose `.grad` receives gradients: one, several, or a
-                dict; all leaves if None.
+        inputs: The tensors or graph edges whose `.grad` receives gradients: one, several, or a
+            dict; all leaves if None.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core.dtypes import INTEGRAL, DType, float8_e5m2fnuz, float_limits
 from ..core.errors import DTypeError
+from ..core.folded_frames import folds
 from ..core.short_repr import short_repr
 from ..tensor.promotion import get_default_dtype
 
@@ -29,6 +30,7 @@ class finfo:
         3.4028234663852886e+38
     """
 
+    @folds
     def __init__(self, type: DType | None = None) -> None:
         dtype = get_default_dtype() if type is None else type
         if isinstance(dtype, DType):
@@ -60,6 +62,7 @@ class iinfo:
     Raises  TypeError for a dtype that is not an integer dtype
     """
 
+    @folds
     def __init__(self, type: DType) -> None:
         if not isinstance(type, DType) or type.category != INTEGRAL:
             raise DTypeError(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..core.caller_warning import warn_caller
 from ..core.dtypes import DType
 from ..ops.create.creation import empty
 from ..tensor.parameter import Parameter
@@ -103,10 +103,9 @@ class Hardtanh(_InPlace):
             ("max_value", "max_val", max_value),
         ):
             if given is not None:
-                warnings.warn(
+                warn_caller(
                     f"keyword argument `{old}` is deprecated and rename to `{new}`",
                     FutureWarning,
-                    stacklevel=2,
                 )
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.caller_warning import warn_caller as _warn_caller
+from ..core.folded_frames import fold as _fold
 from ..core.torch_function import NOT_TAKEN as _NOT_TAKEN
 from ..core.torch_function import offer as _offer
 from ..dispatch.declaration import recorded_as as _recorded_as
@@ -75,11 +76,15 @@ def softmax(
         >>> F.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
         tensor([0.0900, 0.2447, 0.6652])
     """
-    if input.__class__ not in _modes.plain:
-        found = _offer(softmax, (input,), {"dim": dim, "_stacklevel": 3, "dtype": dtype})
-        if found is not _NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
-    return _ops["softmax"](input, _softmax_dim("softmax", input, dim), dtype)
+    try:
+        if input.__class__ not in _modes.plain:
+            found = _offer(softmax, (input,), {"dim": dim, "_stacklevel": 3, "dtype": dtype})
+            if found is not _NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
+        return _ops["softmax"](input, _softmax_dim("softmax", input, dim), dtype)
+    except Exception as error:
+        _fold(error)
+        raise
 
 
 def log_softmax(
@@ -101,11 +106,15 @@ def log_softmax(
         >>> F.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
         tensor([-1.3133, -0.3133])
     """
-    if input.__class__ not in _modes.plain:
-        found = _offer(log_softmax, (input,), {"dim": dim, "_stacklevel": 3, "dtype": dtype})
-        if found is not _NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
-    return _ops["log_softmax"](input, _softmax_dim("log_softmax", input, dim), dtype)
+    try:
+        if input.__class__ not in _modes.plain:
+            found = _offer(log_softmax, (input,), {"dim": dim, "_stacklevel": 3, "dtype": dtype})
+            if found is not _NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
+        return _ops["log_softmax"](input, _softmax_dim("log_softmax", input, dim), dtype)
+    except Exception as error:
+        _fold(error)
+        raise
 
 
 # PyTorch's numbers for the modes of grid_sampler.

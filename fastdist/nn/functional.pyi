@@ -14,14 +14,14 @@ from ..tensor.layout import Size
 from ..tensor.tensor import Tensor
 
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
-    """Return the averages of the last axis divided into output_size parts of nearly equal size."""
+    """Divide the last axis into output_size parts of nearly equal size, and average each part."""
 def adaptive_avg_pool2d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
-    """Return the averages of the last two axes divided into output_size parts of nearly
-    equal size.
+    """Divide each of the last two axes into output_size parts of nearly equal size, and return the
+    averages of the resulting blocks.
     """
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Return the averages of the last three axes divided into output_size parts of nearly equal
-    size.
+    """Divide each of the last three axes into output_size parts of nearly equal size, and return
+    the averages of the resulting blocks.
     """
 @overload
 def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: Literal[False] = False) -> Tensor:
@@ -57,10 +57,10 @@ def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: built
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Sizes, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size even parts of the last three axes, and its index in the plane."""
 def affine_grid(theta: Tensor, size: Sizes, align_corners: builtins.bool | None = None) -> Tensor:
-    """Return the grid for grid_sample that affine matrices make from the points of an image.
+    """Return a grid for grid_sample: the points of an image, transformed by affine matrices.
 
     Shape   (batch, 2, 3) and size (batch, channels, h, w) -> (batch, h, w, 2); (batch, 3, 4) and
-            size of five -> (batch, d, h, w, 3)
+            size (batch, channels, d, h, w) -> (batch, d, h, w, 3)
     """
 def alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
     """Return input with elements set to selu's lowest value with probability p, then scaled and
@@ -75,7 +75,7 @@ def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
     """
 def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the averages of windows over the last two axes. If divisor_override is given, the
-    sums are divided by it, and not by the number of elements.
+    sums of windows are divided by divisor_override, and not by the number of elements.
 
     Args:
         input: The tensor.
@@ -84,8 +84,8 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
         padding: The number of zeros added at each end of an axis.
         ceil_mode: Whether to include windows that begin inside of the image but end outside.
         count_include_pad: Whether added zeros count as elements of a window.
-        divisor_override: The divisor of sums, instead of the number of elements.
-        out: A tensor into which the result is written, in place of a new one.
+        divisor_override: The divisor of sums; the number of elements if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.
@@ -96,14 +96,14 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
     """
 def avg_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the averages of windows over the last three axes. If divisor_override is given, the
-    sums are divided by it, and not by the number of elements.
+    sums of windows are divided by divisor_override, and not by the number of elements.
     """
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: builtins.bool = False, momentum: builtins.float = 0.1, eps: builtins.float = 1e-05) -> Tensor:
     """Return input with each channel normalized to mean 0 and variance 1, times weight, plus bias.
 
     Shape   (N, C, ...) -> the same
     Note    training uses the mean and variance of the batch, and moves running_mean and running_var
-            towards them by momentum; otherwise the running values are used
+            by momentum towards these two; otherwise running_mean and running_var are used
     """
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return input1 @ weight[k] @ input2 + bias[k] for each k.
@@ -119,8 +119,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
         input: The tensor.
         target: The probability of 1, of the shape of input.
         weight: A weight for each element; all 1 if None.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         pos_weight: The weight of targets that are 1, for each class.
 
@@ -139,12 +139,13 @@ def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     Raises  RuntimeError if alpha is 0
     """
 def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
-    """Return input with its channels (axis 1) reordered: the first of each group, then the second
-    of each group, and so on.
+    """Return input with its channels (axis 1) reordered: the first channel of each group, then the
+    second channel of each group, and so on.
     """
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
-    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. `padding` is the number of
+    zeros added at each end, "valid" (no zeros) or "same" (so many zeros that the length does not
+    change).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
@@ -177,25 +178,26 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return the adjoint of conv1d applied to signals, plus bias.
+    """Return the transposed convolution of signals, which is the adjoint of conv1d, plus bias.
 
     Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, positions)
     """
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return the adjoint of conv2d applied to images, plus bias.
+    """Return the transposed convolution of images, which is the adjoint of conv2d, plus bias.
 
     Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return the adjoint of conv3d applied to volumes, plus bias.
+    """Return the transposed convolution of volumes, which is the adjoint of conv3d, plus bias.
 
     Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return 1 - cos of the angle between the inputs where target is 1, and max(0, cos - margin)
-    where target is -1.
+    """Return 1 - c where target is 1, and max(0, c - margin) where target is -1. c is the cosine of
+    the angle between the inputs.
 
-    Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or like target for reduction "none"
+    Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or the shape of target for reduction
+            "none"
     """
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:
     """Return the cosine of the angle between x1 and x2 along dim. Norms smaller than eps are
@@ -204,15 +206,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builti
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = 'mean', label_smoothing: builtins.float = 0.0) -> Tensor:
     """Return the cross entropy between logits and targets, which are classes or probabilities.
 
-    Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
+    Shape   (N, C, ...), with targets (N, ...) or (N, C, ...), -> (), or (N, ...) for reduction
+            "none"
 
     Args:
         input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,); all 1 if None.
-        size_average: Deprecated; see reduction.
-        ignore_index: A class; targets of this class do not contribute.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        ignore_index: A class; targets of this class do not contribute to the loss.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The share of the target that is distributed over all classes, 0 to 1.
 
@@ -226,17 +229,18 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         tensor(0.2201)
     """
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: builtins.int = 0, reduction: str = 'mean', zero_infinity: builtins.bool = False) -> Tensor:
-    """Return -log of the probability that a sequence of classes, drawn step by step, reads as the
-    target, after repetitions are merged and blanks are dropped. Reduction "mean" divides by the
-    lengths of the targets first.
+    """Return -log of the probability that a sequence of classes, drawn step by step, equals the
+    target after repetitions are merged and blanks are dropped. Reduction "mean" first divides each
+    loss by the length of its target.
 
-    Shape   log_probs (T, N, C) or (T, C); targets (N, S), or all of them in one row; lengths (N,)
-            -> (), or (N,) for reduction "none"
+    Shape   log_probs (T, N, C) or (T, C); targets (N, S), or one vector of all targets; lengths
+            (N,) -> (), or (N,) for reduction "none"
     Note    the gradient is with respect to logits before a log_softmax, as in PyTorch
     Source  Graves et al. 2006, "Connectionist Temporal Classification"
     """
 def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
-    """Return input with elements set to 0 with probability p, and others scaled by 1 / (1 - p).
+    """Return input with each element set to 0 with probability p. The other elements are scaled by
+    1 / (1 - p).
 
     Args:
         input: The tensor.
@@ -249,17 +253,20 @@ def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = Tr
         tensor([1., 1.])
     """
 def dropout1d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
-    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
+    """Return input with each channel set to 0 with probability p. The other channels are scaled by
+    1 / (1 - p).
 
     Shape   (N, C, L) or (C, L) -> the same
     """
 def dropout2d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
-    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
+    """Return input with each channel set to 0 with probability p. The other channels are scaled by
+    1 / (1 - p).
 
     Shape   (N, C, H, W) -> the same
     """
 def dropout3d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
-    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
+    """Return input with each channel set to 0 with probability p. The other channels are scaled by
+    1 / (1 - p).
 
     Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
     """
@@ -268,28 +275,30 @@ def elu(input: Tensor, alpha: builtins.float = 1.0, inplace: builtins.bool = Fal
 def elu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     """Return input where it is positive, and alpha * (exp(input) - 1) elsewhere."""
 def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2.0, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
-    """Return the rows of weight with the indices `input`. The row padding_idx gets no gradient.
+    """Return the rows of weight with the indices `input`. The row `padding_idx` gets no gradient.
 
     Shape   (...), (n, d) -> (..., d)
     Note    with max_norm, rows that are looked up and have a larger norm are scaled down, in weight
-            itself; with scale_grad_by_freq, a row's gradient is divided by how often it occurs
+            itself. With scale_grad_by_freq, the gradient of a row is divided by the number of times
+            that the row's index occurs in `input`
     """
 def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2, scale_grad_by_freq: builtins.bool = False, mode: str = 'mean', sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
     """Return the sum, mean or max of the rows of weight that each bag of indices selects.
 
-    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins;
-            with include_last_offset the last offset is the end of the last bag
+    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), with offsets (bags) that hold the index
+            at which each bag begins. With include_last_offset, the last offset is the end of the
+            last bag
     Note    entries equal to padding_idx are skipped, and an empty bag gives zeros;
             per_sample_weights are factors of the rows, for mode "sum"; max_norm and
             scale_grad_by_freq have the same meaning as in embedding
     """
 def feature_alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
-    """Return alpha_dropout applied to whole channels.
+    """Do the same as alpha_dropout, but with whole channels instead of elements.
 
     Shape   (N, C, ...) -> the same
     """
 def fold(input: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
-    """Return images of output_size, with patches added at the positions that unfold reads.
+    """Add patches at the positions from which unfold reads patches, in images of output_size.
 
     Shape   (n, c * kernel, patches) or (c * kernel, patches) -> (n, c, h, w)
     """
@@ -317,9 +326,9 @@ def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Sizes, output
     """Return the largest element of each of output_size windows that begin at random places, and its index in the plane."""
 def gaussian_nll_loss(input: Tensor, target: Tensor | builtins.float, var: Any, full: builtins.bool | builtins.int = False, eps: builtins.float = 1e-06, reduction: str = 'mean') -> Tensor:
     """Return the negative log likelihood of `target` under normal distributions with mean `input`
-    and variance `var`, which is at least eps. `full` adds log(2 * pi) / 2.
+    and variance `var`, clamped to at least `eps`. `full` adds log(2 * pi) / 2.
 
-    Note    var may lack the last axis, or have length 1 there
+    Note    `var` may lack the last axis of `input`, or have length 1 along one axis
     """
 def gelu(input: Tensor, approximate: str = 'none', *, out: Tensor | None = None) -> Tensor:
     """Return input times the probability that a standard normal number is smaller than input.
@@ -329,7 +338,7 @@ def gelu(input: Tensor, approximate: str = 'none', *, out: Tensor | None = None)
     Args:
         input: The tensor.
         approximate: "none", or "tanh" for a cheaper formula.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> F.gelu(torch.tensor([-1.0, 1.0]))
@@ -340,12 +349,12 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = 'bilinear', padding_mod
     each from -1 to 1.
 
     Shape   (batch, channels, space...), (batch, points..., axes) -> (batch, channels, points...)
-    Note    with align_corners, -1 and 1 are the centers of the outermost elements, otherwise their
-            outer edges
+    Note    with align_corners, -1 and 1 are the centers of the outermost elements; without
+            align_corners, -1 and 1 are the outer edges of these elements
     """
 def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05) -> Tensor:
-    """Return input with each of num_groups groups of channels of each sample normalized to mean 0
-    and variance 1, times weight, plus bias.
+    """Return normalized input times weight, plus bias. The channels of each sample are divided into
+    num_groups groups, and each group is normalized to mean 0 and variance 1.
 
     Shape   (N, C, ...) -> the same
     """
@@ -362,8 +371,8 @@ def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias
             which PyTorch does not support either
     """
 def gumbel_softmax(logits: Tensor, tau: Tensor | builtins.float = 1, hard: builtins.bool = False, eps: builtins.float = 1e-10, dim: builtins.int = -1) -> Tensor:
-    """Return the softmax of logits with Gumbel noise, at temperature tau. If hard is true,
-    return a one-hot vector at its maximum, with the gradient of the softmax.
+    """Return the softmax of logits with Gumbel noise, at temperature tau. If `hard` is true, return
+    one-hot vectors with the 1 at the softmax's maximum, and with the gradient of the softmax.
 
     Source  Jang et al. 2017, "Categorical reparameterization with Gumbel-softmax"
     """
@@ -374,16 +383,16 @@ def hardsigmoid(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 def hardswish(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return input * relu6(input + 3) / 6."""
 def hardtanh(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
-    """Return input clamped to the range from min_val to max_val. For integers, both bounds are
-    truncated first.
+    """Return input clamped to the range from min_val to max_val. If input has an integer dtype,
+    both bounds are truncated first.
 
     Dtype   any but bool -> the same
     Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds outside of the
             range of an integer dtype
     """
 def hardtanh_(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0) -> Tensor:
-    """Return input clamped to the range from min_val to max_val. For integers, both bounds are
-    truncated first.
+    """Return input clamped to the range from min_val to max_val. If input has an integer dtype,
+    both bounds are truncated first.
 
     Dtype   any but bool -> the same
     Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds outside of the
@@ -392,36 +401,37 @@ def hardtanh_(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.f
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float = 1.0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return input where target is 1, and max(0, margin - input) where target is -1."""
 def huber_loss(input: Tensor, target: Tensor, reduction: str = 'mean', delta: builtins.float = 1.0, weight: Tensor | None = None) -> Tensor:
-    """Return a loss of input - target that is quadratic within delta of 0 and linear beyond.
+    """Return a loss that is quadratic if |input - target| is at most delta, and linear otherwise.
 
-    Note    with weight the mean still divides by the number of elements, as in PyTorch
+    Note    even with `weight`, the mean divides by the number of elements, as in PyTorch
     """
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: builtins.bool = True, momentum: builtins.float = 0.1, eps: builtins.float = 1e-05) -> Tensor:
     """Return input with each channel of each sample normalized to mean 0 and variance 1, times
     weight, plus bias.
 
     Shape   (N, C, ...) -> the same
-    Note    running_mean and running_var move by momentum towards the means over the samples. If
-            use_input_stats is False, they are used instead of each sample's own mean and variance
+    Note    running_mean and running_var move by momentum towards the mean and variance of a sample,
+            averaged over all samples. If use_input_stats is False, running_mean and running_var
+            are used instead of each sample's own mean and variance
     """
 def interpolate(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: str = 'nearest', align_corners: builtins.bool | None = None, recompute_scale_factor: builtins.bool | None = None, antialias: builtins.bool = False) -> Tensor:
-    """Return images resized to size, or by scale_factor.
+    """Return images resized to `size`, or by the factor `scale_factor`.
 
     Modes "nearest", "nearest-exact" and "area" support 1 to 3 spatial axes, "linear" supports 1,
     "bilinear", "bicubic" and "lanczos" support 2, "trilinear" supports 3. With align_corners the
-    outermost elements keep their positions. antialias widens the filter of bilinear, bicubic and
-    lanczos where images shrink.
+    outermost elements keep their positions. `antialias` widens the filter of "bilinear", "bicubic"
+    and "lanczos" along axes that shrink.
     Raises  ValueError for arguments that exclude each other, NotImplementedError for a mode that
             does not support the number of axes
 
     Args:
         input: The tensor.
-        size: The size of the result, one number or one for each spatial axis.
-        scale_factor: The factor by which the image is scaled, instead of size.
+        size: The size of the result, a number or one for each spatial axis; None: scale_factor.
+        scale_factor: The factor by which the image is scaled; None: size is given.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
             "trilinear".
-        align_corners: Whether the outermost elements keep their positions.
-        recompute_scale_factor: Whether the factor is recomputed from the rounded size.
+        align_corners: Whether the outermost elements keep their positions; False if None.
+        recompute_scale_factor: Whether to compute the factor again from the rounded size; None: no.
         antialias: Whether to apply a low-pass filter before an image is reduced.
 
     Example:
@@ -431,15 +441,15 @@ def interpolate(input: Tensor, size: Sizes | None = None, scale_factor: builtins
 def kl_div(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', log_target: builtins.bool = False) -> Tensor:
     """Return target * (log(target) - input), where input holds log probabilities."""
 def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
-    """Return the absolute differences of input and target, their mean or their sum.
+    """Return the absolute differences of input and target, or the mean or sum of these differences.
 
-    Note    with weight the mean is the weighted mean
+    Note    with `weight`, the mean is the weighted mean
 
     Args:
         input: The tensor.
         target: A tensor of the shape of input.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
 
@@ -452,7 +462,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
 
     Args:
         input: The tensor.
-        normalized_shape: The lengths of the axes to normalize, the last ones of input.
+        normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
         weight: A factor for each element, or None.
         bias: A summand for each element, or None.
         eps: Added to the variance, to avoid division by 0.
@@ -478,7 +488,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The last axes of input and weight have different lengths, or the dtypes
@@ -491,12 +501,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: str = 'mean', ignore_index: builtins.int | None = None, label_smoothing: builtins.float = 0.0, options: Any = None) -> Tensor:
     """Return cross_entropy(linear(input, linear_weight, linear_bias), target).
 
-    Shape   input (N, F) or (F,); linear_weight (C, ..., F), linear_bias (C, ...); target as for
-            cross_entropy with logits (N, C, ...)
-    Raises  NotImplementedError for chunking options: all logits are computed in one step
+    Shape   input (N, F) or (F,); linear_weight (C, ..., F), linear_bias (C, ...); target has a
+            shape that cross_entropy supports for logits (N, C, ...)
+    Raises  NotImplementedError if `options` are given, which divide the logits into chunks: here,
+            all logits are computed in one step
     """
 def local_response_norm(input: Tensor, size: builtins.int, alpha: builtins.float = 0.0001, beta: builtins.float = 0.75, k: builtins.float = 1.0) -> Tensor:
-    """Return input / (k + alpha * mean of squares over size neighbouring channels)**beta.
+    """Return input / (k + alpha * m)**beta, where m is the mean of the squares of `size`
+    neighbouring channels.
 
     Shape   (N, C, ...) -> the same
     """
@@ -505,7 +517,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> F.logsigmoid(torch.tensor([0.0]))
@@ -553,29 +565,29 @@ def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: S
 def max_pool3d_with_indices(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last three axes, and its index in the plane."""
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
-    """Return zeros with input placed at indices along the last axis, as max_pool1d
-    returned them.
+    """Return zeros with the elements of input written at `indices` along the last axis. max_pool1d
+    returns such indices.
     """
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
-    """Return zeros with input placed at indices in the last two axes, as max_pool2d
-    returned them.
+    """Return zeros with the elements of input written at `indices` in the last two axes. max_pool2d
+    returns such indices.
     """
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
-    """Return zeros with input placed at indices in the last three axes, as max_pool3d returned
-    them.
+    """Return zeros with the elements of input written at `indices` in the last three axes.
+    max_pool3d returns such indices.
     """
 def mish(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return input * tanh(softplus(input))."""
 def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
-    """Return the squared differences of input and target, their mean or their sum.
+    """Return the squared differences of input and target, or the mean or sum of these squares.
 
-    Note    with weight the mean is the weighted mean
+    Note    with `weight`, the mean is the weighted mean
 
     Args:
         input: The tensor.
         target: A tensor of the shape of input.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
 
@@ -587,45 +599,46 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
         tensor(2.)
     """
 def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: builtins.int, num_heads: builtins.int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: builtins.bool, dropout_p: builtins.float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: builtins.bool = True, key_padding_mask: Tensor | None = None, need_weights: builtins.bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: builtins.bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: builtins.bool = True, is_causal: builtins.bool | builtins.int = False) -> tuple[Tensor, Tensor | None]:
-    """Return the attention of num_heads heads, and their weights if need_weights is true.
+    """Return the attention of num_heads heads, and the attention weights if need_weights is true.
 
-    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all also
-            without batch; weights are (batch, heads, n, m) unless average_attn_weights
+    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all may
+            lack batch. If average_attn_weights is false, the weights are (batch, heads, n, m)
     """
 def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin: builtins.float = 1.0, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the mean over the other classes of max(0, margin - target's score + their score)**p.
+    """Return the sum of max(0, margin - a + b)**p, divided by the number of classes, where a is the
+    score of the target class and b is the score of each other class.
 
-    Shape   (N, C), (N,) or (C,), () -> (), or like target for reduction "none"
+    Shape   (N, C), (N,) or (C,), () -> (), or the shape of target for reduction "none"
     """
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the sum of max(0, 1 - a + b), divided by the number of classes, over all pairs of the
-    score a of a target class and the score b of another class.
+    """Return the sum of max(0, 1 - a + b), divided by the number of classes. The sum is over all
+    pairs of a score a of a target class and a score b of a class that is not a target.
 
-    Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; the targets of a row are the
-            numbers before its first -1
-    Raises  RuntimeError on the CPU for a number that is neither a class nor -1
+    Shape   (N, C), (N, C) or (C,), (C,) -> (), or (N,) for reduction "none". The targets of a row
+            are the numbers before the first -1 of the row
+    Raises  RuntimeError if target is on the CPU and has a number that is neither a class nor -1
     """
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor | builtins.float, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the binary cross entropies of the logits input, and their mean over the classes.
+    """Return the mean, over the classes, of the binary cross entropies between logits and targets.
 
     Shape   (..., C) -> (), or (...) for reduction "none"
     """
 def native_channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
-    """Return channel_shuffle(input, groups), under PyTorch's other name."""
+    """Return channel_shuffle(input, groups). PyTorch has this function under both names."""
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the negative log likelihood of target's classes; input holds log probabilities.
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
 def normalize(input: Tensor, p: builtins.float = 2.0, dim: builtins.int | Sequence[builtins.int] | None = 1, eps: builtins.float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """Return input divided by its norm along dim, or by eps if that is larger.
+    """Return input divided by its norm along dim, or by eps if eps is larger than the norm.
 
     Args:
         input: The tensor.
         p: The order of the norm.
         dim: The axis or axes over which norms are computed.
         eps: The smallest divisor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is neither floating-point nor complex.
@@ -638,8 +651,8 @@ def normalize(input: Tensor, p: builtins.float = 2.0, dim: builtins.int | Sequen
 def one_hot(tensor: Tensor, num_classes: builtins.int = -1) -> Tensor:
     """Return rows of zeros with a 1 at each index, along a new last axis.
 
-    Note    on devices other than the CPU the values are read, which waits for the device, only if
-            num_classes is -1; otherwise an index out of range gives only zeros
+    Note    on devices other than the CPU, the values are read only if num_classes is -1, because
+            reading waits for the device; otherwise the row of an index out of range is zeros
 
     Args:
         tensor: The indices, in int64.
@@ -657,8 +670,8 @@ def pad(input: Tensor, pad: Any, mode: str = 'constant', value: builtins.complex
     """Return input with pad[0] elements added before and pad[1] after its last axis, pad[2] and
     pad[3] at the axis before it, and so on. Negative numbers remove elements.
 
-    mode "constant" adds value (default 0), "reflect" adds elements mirrored at the border element,
-    "replicate" repeats the border element, "circular" adds elements from the other end
+    Mode "constant" adds `value` (default 0), "reflect" adds elements mirrored at the border
+    element, "replicate" repeats the border element, "circular" adds elements from the other end.
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
             axes that PyTorch does not support
 
@@ -678,13 +691,14 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: buil
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
     """Return the distance of order p between each row of input and each later row."""
 def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
-    """Return images with r times the height and width and 1 / r**2 times the channels.
+    """Return images with r times the height and width and 1 / r**2 times the channels, where r is
+    upscale_factor.
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
 def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
-    """Return images with 1 / r times the height and width and r**2 times the channels: the inverse
-    of pixel_shuffle.
+    """Return images with 1 / r times the height and width and r**2 times the channels, where r is
+    downscale_factor. This is the inverse of pixel_shuffle.
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
@@ -701,7 +715,7 @@ def relu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
         inplace: Whether to overwrite the input.
 
     Raises:
@@ -718,7 +732,7 @@ def relu_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool or complex.
@@ -730,8 +744,8 @@ def relu_(input: Tensor) -> Tensor:
 def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
     """Return input divided by the root of its mean square over the last axes, times weight."""
 def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
-    """Return input where it is positive, and slope * input elsewhere. In training the slope is
-    drawn from [lower, upper) for each element; otherwise it is the mean of the two.
+    """Return input where it is positive, and slope * input elsewhere. In training, the slope is
+    drawn from [lower, upper) for each element; otherwise the slope is (lower + upper) / 2.
     """
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: builtins.float = 0.0, is_causal: builtins.bool = False, *, scale: builtins.float | None = None, enable_gqa: builtins.bool = False) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
@@ -770,7 +784,7 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -797,7 +811,7 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
         tensor([0.0000, 0.7311])
     """
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', beta: builtins.float = 1.0) -> Tensor:
-    """Return l1_loss, made quadratic for differences below beta."""
+    """Return the same as l1_loss, but quadratic for differences whose magnitude is below beta."""
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return log(1 + exp(-target * input)), without overflow."""
 def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.float = 20.0, *, out: Tensor | None = None) -> Tensor:
@@ -807,7 +821,7 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is not floating-point.
@@ -817,7 +831,7 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
         tensor([ 0.6931, 30.0000])
     """
 def softshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Return input moved towards 0 by lambd; elements in [-lambd, lambd] become 0."""
+    """Return input moved towards 0 by lambd, with elements in [-lambd, lambd] set to 0."""
 def softsign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input / (1 + |input|), a cheap alternative to tanh."""
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -825,7 +839,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -844,24 +858,24 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, i
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
     """Return `input` where it is above `threshold`, and `value` elsewhere."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With swap,
-    the last distance is measured from anchor or positive, whichever is nearer to negative.
+    """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With `swap`,
+    distance(positive, negative) replaces the last distance where it is smaller.
 
     Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
     """
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None, margin: builtins.float = 1.0, swap: builtins.bool = False, reduction: str = 'mean') -> Tensor:
-    """Return triplet_margin_loss with any distance function, by default pairwise_distance."""
+    """Return triplet_margin_loss with the given distance function, or with pairwise_distance."""
 def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
-    """Return the patches of images under a sliding kernel as columns.
+    """Return the patches that a sliding window cuts out of images, as columns.
 
     Shape   (n, c, h, w) or (c, h, w) -> (n, c * kernel, patches)
     """
 def upsample(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: str = 'nearest', align_corners: builtins.bool | None = None) -> Tensor:
-    """Call interpolate with the same arguments; it replaces this function."""
+    """Call interpolate, which replaces this function, with the same arguments."""
 def upsample_bilinear(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None) -> Tensor:
-    """Call interpolate with mode "bilinear" and align_corners; it replaces this function."""
+    """Call interpolate, which replaces this function, with mode "bilinear" and align_corners."""
 def upsample_nearest(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None) -> Tensor:
-    """Call interpolate with mode "nearest"; it replaces this function."""
+    """Call interpolate, which replaces this function, with mode "nearest"."""
 GRID_SAMPLE_INTERPOLATION_MODES: dict[str, int]
 GRID_SAMPLE_PADDING_MODES: dict[str, int]
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int=...) -> Tensor: ...

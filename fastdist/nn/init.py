@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import ShapeError
+from ..core.folded_frames import folds
 from ..core.missing import show_public
 from ..graph.modes import no_grad
 from ..ops.create.random import require_std
@@ -89,6 +90,7 @@ def skipped() -> Iterator[None]:
 Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
 
 
+@folds
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the factor for the initial weights of a layer that is followed by a nonlinearity.
 
@@ -109,6 +111,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+@folds
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -136,6 +139,7 @@ def uniform_(
     return tensor
 
 
+@folds
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -164,6 +168,7 @@ def normal_(
     return tensor
 
 
+@folds
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -197,6 +202,7 @@ def trunc_normal_(
     return _write(tensor, draw_truncated(_generator(tensor, generator), tensor, mean, std, a, b))
 
 
+@folds
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill a tensor with one number.
 
@@ -220,6 +226,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
         return tensor.fill_(val)
 
 
+@folds
 def ones_(tensor: Tensor) -> Tensor:
     """Fill a tensor with ones.
 
@@ -233,6 +240,7 @@ def ones_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 1.0)
 
 
+@folds
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill a tensor with zeros.
 
@@ -249,6 +257,7 @@ def zeros_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 0.0)
 
 
+@folds
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity matrix.
 
@@ -259,6 +268,7 @@ def eye_(tensor: Tensor) -> Tensor:
     return _write(tensor, np.eye(*tensor.shape))
 
 
+@folds
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill a convolution's weight so that each output channel copies one input channel of its
     group, for as many channels as possible.
@@ -280,6 +290,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return _write(tensor, values)
 
 
+@folds
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
@@ -300,6 +311,7 @@ def sparse_(
     return _write(tensor, values)
 
 
+@folds
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -328,6 +340,7 @@ def xavier_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@folds
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with normal numbers of mean 0 and standard deviation
     gain * sqrt(2 / (fan_in + fan_out)).
@@ -335,6 +348,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
 
+@folds
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0.0,
@@ -372,6 +386,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@folds
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0.0,
@@ -400,6 +415,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
 
 
+@folds
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with gain times a random matrix whose rows or columns are orthonormal.
 

@@ -90,9 +90,9 @@ class CrossEntropyLoss(_WeightedLoss):
 
     Args:
         weight: A weight for each class; 1 if None.
-        size_average: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
         ignore_index: The class index that marks targets to leave out.
-        reduce: Deprecated; see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The fraction of the target that is spread evenly over all classes.
 

@@ -9,7 +9,7 @@ from ..compiler import runs_as_it_is
 from ..core.device import Device, no_such_device
 from ..core.dtypes import DType, bfloat16, float16, float32, float64
 from ..core.errors import DeviceError, NoDataError
-from ..core.folded_frames import fold
+from ..core.folded_frames import fold, folds
 from ..core.memory_format import MemoryFormat, preserve_format
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
@@ -88,6 +88,12 @@ class Module(StateDict):
     dump_patches = False
     # The type is any function, because each subclass's forward has its own signature.
     forward: Callable[..., Any] = _no_forward
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = vars(cls)
+        if "__init__" in own and str(own.get("__module__")).startswith("fastdist."):
+            cls.__init__ = folds(own["__init__"])  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
@@ -270,30 +276,34 @@ class Module(StateDict):
             >>> layer.weight.dtype
             fastdist.float64
         """
-        memory_format: MemoryFormat = kwargs.pop("memory_format", None) or preserve_format
-        device, dtype, late = parse_to(*args, **kwargs)
-        if dtype is not None and not dtype.may_have_gradient:
-            raise TypeError(
-                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-                f"dtype={short_repr(dtype)}; convert a buffer of integers separately"
-            )
-
-        def convert(tensor: Tensor) -> Tensor:
-            how: dict[str, Any] = {
-                "dtype": dtype if tensor.is_floating_point() else None,
-                "non_blocking": late,
-            }
-            if memory_format is preserve_format or tensor.dim() not in (4, 5):
-                return tensor.to(device=device, **how)
-            return tensor.to(device=device, memory_format=memory_format, **how)
-
         try:
-            return self._apply(convert)
-        except NoDataError:
-            raise NoDataError(
-                "Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead of "
-                "Module.to() when moving module from meta to a different device."
-            ) from None
+            memory_format: MemoryFormat = kwargs.pop("memory_format", None) or preserve_format
+            device, dtype, late = parse_to(*args, **kwargs)
+            if dtype is not None and not dtype.may_have_gradient:
+                raise TypeError(
+                    "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                    f"dtype={short_repr(dtype)}; convert a buffer of integers separately"
+                )
+
+            def convert(tensor: Tensor) -> Tensor:
+                how: dict[str, Any] = {
+                    "dtype": dtype if tensor.is_floating_point() else None,
+                    "non_blocking": late,
+                }
+                if memory_format is preserve_format or tensor.dim() not in (4, 5):
+                    return tensor.to(device=device, **how)
+                return tensor.to(device=device, memory_format=memory_format, **how)
+
+            try:
+                return self._apply(convert)
+            except NoDataError:
+                raise NoDataError(
+                    "Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead "
+                    "of Module.to() when moving module from meta to a different device."
+                ) from None
+        except Exception as error:
+            fold(error)
+            raise
 
     # The methods below call Module.to, not self.to, because a subclass may define a `to` that calls
     # these methods.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from typing import TYPE_CHECKING, Any
 
+from ..core.caller_warning import warn_caller
 from ..core.dtypes import DType
 from ..core.short_repr import short_repr
 from ..ops.create.creation import empty, zeros
@@ -48,11 +48,10 @@ class RNNBase(Module):
         if mode not in _GATES:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
         if dropout > 0 and num_layers == 1:
-            warnings.warn(
+            warn_caller(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero "
                 f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
                 f"num_layers={num_layers}",
-                stacklevel=3,
             )
         self.mode = mode
         self.input_size = input_size

@@ -10,6 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.dtypes import DType, promote, uint64
 from ..core.errors import DTypeError, raise_out_of_memory
+from ..core.folded_frames import private_cause
 from ..core.sequences import as_lists, items_of, reads_by_index, require_depth, require_memory
 from ..core.short_repr import short_repr
 from ..tensor.promotion import dtype_of_number
@@ -52,7 +53,7 @@ def array_of_lists(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[A
     except ValueError as error:
         raise ValueError(
             f"expected sequences of equal length at every depth, got {_short(data)}"
-        ) from error
+        ) from private_cause(error)
     _require_numbers(array, data, named)
     if array.size == 0 and not named:
         return array.astype(np.float64), named

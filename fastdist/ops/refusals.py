@@ -15,10 +15,9 @@ from ..tensor.tensor import Tensor
 
 
 def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a check that requires a floating operand, and otherwise returns the error text of
-    PyTorch's kernel.
+    """Return a check of dtypes for ops whose results an integer dtype cannot hold.
 
-    An integer dtype could not hold the result.
+    If no operand is floating, the check returns the error text of PyTorch's kernel.
     """
 
     def tell(dtypes: Sequence[DType]) -> str | None:
@@ -31,8 +30,8 @@ def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
 
 
 def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a check that refuses operands if all are bool, with the error text of PyTorch's
-    kernel.
+    """Return a check of dtypes that refuses operands if all are bool, with the error text of
+    PyTorch's kernel.
     """
 
     def tell(dtypes: Sequence[DType]) -> str | None:
@@ -44,8 +43,8 @@ def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
 
 
 def no_bool_operand(words: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a check that refuses a bool operand, with PyTorch's text. In `words`, `{}` is replaced
-    by a description of the operands.
+    """Return a check of dtypes that refuses a bool operand, with PyTorch's text. In `words`, `{}`
+    is replaced by a description of the operands.
     """
 
     def tell(dtypes: Sequence[DType]) -> str | None:
@@ -70,9 +69,9 @@ def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
 
 
 def as_dtype_of(like: Tensor, result: Tensor) -> Any:
-    """Return result in the dtype of `like`, in which some ops of PyTorch allocate their result.
+    """Return `result`, cast to the dtype of `like`, as some ops of PyTorch do.
 
-    Raises  RuntimeError if that would be a cast to a lower category, such as floating to integer
+    Raises  RuntimeError if the cast is to a lower category, such as from floating to integer
     """
     found, wanted = result._layout.dtype, like._layout.dtype
     if found is wanted:
@@ -86,16 +85,14 @@ def as_dtype_of(like: Tensor, result: Tensor) -> Any:
 
 
 def require_given(name: str, argument: str, values: tuple[Any, ...]) -> None:
-    """Raise TypeError if an argument that takes several numbers is missing; values holds the
-    numbers.
-    """
+    """Raise TypeError if `values`, the numbers that a caller passes as `argument`, is empty."""
     if not values:
         raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
 
 
 def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
-    """Raise RuntimeError if a parameter of a norm has a different dtype than its input. float32
-    parameters are allowed for inputs of half types.
+    """Raise RuntimeError if a parameter of a normalization has a different dtype than the input.
+    For inputs of half types, float32 parameters are allowed.
     """
     dtype = layout.dtype
     for one in parameters:
@@ -108,7 +105,7 @@ def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
 
 
 def refuse_complex(name: str, *tensors: Tensor) -> None:
-    """Raise NoKernelError for complex tensors."""
+    """Raise NotImplementedError for complex tensors."""
     for tensor in tensors:
         dtype = tensor._layout.dtype
         if dtype.is_complex:

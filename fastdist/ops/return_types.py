@@ -8,7 +8,7 @@ from ..tensor.tensor import Tensor
 
 
 class _Printed:
-    """Gives named tuples PyTorch's repr, with one part on each line."""
+    """Base of named tuples with PyTorch's repr, which has one part on each line."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ class _Printed:
 
 
 class ValuesAndIndices(NamedTuple):
-    """Elements, and the indices at which they were found."""
+    """The values of elements, and their indices in the input."""
 
     values: Tensor
     indices: Tensor

@@ -10,7 +10,7 @@ from ..core.dtypes import DType, bool_, float_limits
 
 
 def largest_of(dtype: DType) -> float:
-    """Return the largest finite number of dtype; for integer dtypes it is an int."""
+    """Return the largest finite number of dtype; an int for integer dtypes."""
     if dtype.is_floating_point:
         return float(float_limits(dtype).max)
     return 1 if dtype is bool_ else int(np.iinfo(dtype.numpy).max)
@@ -24,8 +24,8 @@ def largest_whole(dtype: DType) -> int:
 
 
 def ends_inside(dtype: DType, low: float, high: float) -> tuple[float, float]:
-    """Return the smallest and the largest number of a floating dtype in [low, high). If there is
-    none, both are low, rounded.
+    """Return the smallest and the largest number of a floating dtype in [low, high). If there is no
+    such number, both results are `low` rounded to the dtype.
     """
     kind = dtype.numpy.type
     least, most = kind(low), kind(high)

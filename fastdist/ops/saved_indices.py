@@ -1,8 +1,8 @@
 """Version checks for indices of composites: a backward pass fails if an index was changed in place.
 
 Ops check the versions of the tensors that their Nodes save. But a composite that copies an index,
-or computes with numbers derived from it, does not save the caller's tensor. PyTorch raises an error
-in this case, so this check does, too.
+or computes with numbers derived from an index, does not save the caller's tensor. PyTorch raises an
+error if this tensor was changed in place, and so does the check in this file.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ..tensor.tensor import Tensor
 
 
 def keep_version(result: Tensor, index: Tensor | None) -> Any:
-    """Make a backward pass through result raise RuntimeError if index has been changed in place by
-    then; return result.
+    """Return `result`. A backward pass through `result` raises RuntimeError if `index` was changed
+    in place after this call.
     """
     if not isinstance(index, Tensor) or not is_recorded((result,)):
         return result
     found, own = result, unbatched(index)
-    while isinstance(found, Batched):  # the batched value has the graph
+    while isinstance(found, Batched):  # the value of a batch has the graph
         found = found.value
-    # A weak reference, because the Node owns the hook.
+    # The hook refers to the Node weakly, because the Node owns the hook.
     node, version = ref(node_of(found._edge)), own._version
 
     def check(_: object) -> None:

@@ -4,14 +4,14 @@ optimizer.py     the base class: groups, state, and a step with `.grad` or with 
 hooks.py         hooks before and after a step
 saving.py        state dicts
 counted.py       the base of optimisers that count their steps
-updates.py       runs a program of several lines over all parameters of a group in one launch
-fused.py         runs single lines on the backend, or as recorded ops in a differentiable step
+updates.py       runs an update of several lines for all parameters of a group in one launch
+fused.py         runs an update of one line on the backend, or as ops in a differentiable step
 step_ranges.py   reports steps to a profiler
 lr_scheduler/    changes the learning rate over time
 swa_utils.py     averages parameters
 
-Each of the other files defines the update of one optimiser for one parameter, in the scalar
-language of the ops. So optimisers need no special kernels, and parameters stay separate tensors.
+Each of the other files defines the update of one optimiser for one parameter, as bodies in the
+language of pointwise ops. So optimisers need no special kernels, and parameters stay separate.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _LATER = {
     "rprop": "Rprop",
     "sparse_adam": "SparseAdam",
 }
-# Imported on first use: they take 0.6 MB, and a program usually needs one optimiser.
+# These modules are imported on first use: all take 0.6 MB, and most programs need one optimiser.
 load_later(
     __name__,
     {

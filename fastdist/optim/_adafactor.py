@@ -26,9 +26,9 @@ _descend = fused("p - rate * u", "p", "u", "rate")
 
 
 class Adafactor(CountedOptimizer):
-    """Steps by the gradient divided by its running root mean square.
+    """Adafactor: the gradient is divided by its running root mean square.
 
-    With two or more axes, only the mean squares of rows and columns are stored.
+    For a parameter with two or more axes, only mean squares of rows and of columns are stored.
 
     Raises  ValueError for options out of range
     Source  Shazeer and Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost"
@@ -109,7 +109,7 @@ class Adafactor(CountedOptimizer):
 def _from_factors(
     rows: Tensor, columns: Tensor, gradient: Tensor, new: float, least: float
 ) -> Tensor:
-    """Update the mean squares of rows and columns; return the matrix estimated from both."""
+    """Update the mean squares of rows and columns, and estimate those of all elements from them."""
     for means, dim in ((rows, -1), (columns, -2)):
         _average(means, _norm(gradient, 2, dim, True), new, gradient.shape[dim])
     return (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=least)

@@ -18,7 +18,7 @@ _descend = fused("p * keep - rate * o", "p", "o", "keep", "rate")
 
 
 class Muon(Optimizer):
-    """Steps matrices by the orthogonal matrix nearest to the running mean of their gradients.
+    """Updates each matrix by the orthogonal matrix nearest to the running mean of its gradients.
 
     Raises  ValueError for options out of range, and for parameters that are not matrices
     Source  Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; Liu et
@@ -90,7 +90,9 @@ class Muon(Optimizer):
 def _orthogonal(
     matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
-    """Return an approximation of U V^T for a matrix U S V^T, with singular values from 0.5 to 1.5.
+    """Return an approximation of U V^T for a matrix with the singular value decomposition U S V^T.
+
+    The singular values of the result are between 0.5 and 1.5.
 
     Source  the Newton-Schulz iteration, with the quintic polynomial that is steepest at 0
     """

@@ -18,7 +18,7 @@ _descend = fused("p - lr * delta", "p", "delta", "lr")
 
 
 class Adadelta(CountedOptimizer):
-    """Steps by the gradient, scaled by the ratio of running root mean squares: updates / gradients.
+    """Steps by the gradient times the ratio of two root mean squares: of updates, and of gradients.
 
     Raises  ValueError for options out of range
     Source  Zeiler 2012, "ADADELTA: An Adaptive Learning Rate Method"
@@ -65,7 +65,7 @@ class Adadelta(CountedOptimizer):
         d = direction(maximize=group["maximize"], weight_decay=decay)
         spread = fused(f"d = {d}; rho * v + new * d * d", "v", "g", "p", "rho", "new", "decay")
         spread(squares, gradient, parameter, rho, 1.0 - rho, decay)
-        # A temporary tensor, because both updates below need it and each overwrites an input.
+        # Both updates below read delta, and each overwrites a tensor from which delta is computed.
         delta = empty_like(parameter)
         weigh = fused(
             f"sqrt(u + eps) / sqrt(v + eps) * {d}", "delta", "u", "v", "g", "p", "eps", "decay"

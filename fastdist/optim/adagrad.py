@@ -30,7 +30,7 @@ def _program(maximize: bool, decays: bool) -> Program:
 
 
 class Adagrad(CountedOptimizer):
-    """Steps by the gradient divided by the root of the sum of all earlier squared gradients.
+    """Steps by the gradient divided by the root of the sum of all squared gradients so far.
 
     Raises  ValueError for options out of range
     Source  Duchi et al. 2011, "Adaptive Subgradient Methods for Online Learning and Stochastic
@@ -85,7 +85,7 @@ class Adagrad(CountedOptimizer):
         return state
 
     def share_memory(self) -> None:
-        """Move the sums of squares to shared memory, for processes that receive the optimiser."""
+        """Move the sums of squares to shared memory, so that processes can share the optimiser."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter]["sum"].share_memory_()
@@ -107,7 +107,7 @@ class Adagrad(CountedOptimizer):
         )
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Update the rows that are in the sparse gradient."""
+        """Update only the rows for which the sparse gradient has entries."""
         state = self._begin(group, parameter)
         if group["fused"]:
             raise RuntimeError("`fused` does not support sparse grad or complex param")

@@ -37,20 +37,20 @@ class Adam(CountedOptimizer):
     Raises  ValueError for options out of range
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization"; Reddi et al. 2018,
             "On the Convergence of Adam and Beyond", for amsgrad
-    Note    weight_decay adds weight_decay * p to the gradient, unless decoupled_weight_decay
+    Note    weight_decay adds weight_decay * p to the gradient, unless decoupled_weight_decay is set
 
     Args:
-        params: Tensors, or dicts of `params` and options, one for each group.
+        params: Tensors, or for each group a dict with `params` and options.
         lr: The step size.
         betas: The decay rates of the running mean and of the running mean square.
-        eps: Added to the root, against division by 0.
+        eps: A number that is added to the root, to avoid division by 0.
         weight_decay: The factor with which parameters are added to their gradients.
-        amsgrad: Whether to divide by the maximum of all mean squares so far.
+        amsgrad: Whether to replace the running mean square by its maximum over all steps so far.
         foreach: Ignored: there is one implementation.
         maximize: Whether to maximize instead of minimize.
         capturable: Whether steps are counted on the device.
         differentiable: Whether the step is recorded for autograd.
-        fused: Whether steps are counted on the device; the update itself is the same.
+        fused: Whether steps are counted on the device, not if None; the update is the same.
         decoupled_weight_decay: Whether weight decay shrinks parameters directly, as in AdamW.
 
     Example:
@@ -132,14 +132,14 @@ class Adam(CountedOptimizer):
         return state
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Raise RuntimeError: the running means of all rows change in every step."""
+        """Raise RuntimeError: each step changes the running means of all rows, not only of some."""
         raise RuntimeError(
             "Adam does not support sparse gradients, please consider SparseAdam instead"
         )
 
 
 def _require_numbers(lr: Any, betas: tuple[Any, Any], *, in_list: bool) -> None:
-    """Raise if lr or betas are Tensors in a case where PyTorch requires numbers."""
+    """Raise ValueError if lr or betas are Tensors in a case where PyTorch requires numbers."""
     why = "is not supported for capturable=False and foreach=True; leave foreach out"
     if isinstance(lr, Tensor) and in_list:
         raise ValueError(f"lr as a Tensor {why}")

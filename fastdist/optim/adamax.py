@@ -31,7 +31,7 @@ def _program(maximize: bool, decays: bool) -> Program:
 
 
 class Adamax(CountedOptimizer):
-    """Steps by the running mean of gradients divided by their decaying maximum.
+    """Steps by the running mean of gradients divided by a decaying maximum of absolute values.
 
     Raises  ValueError for options out of range
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization", section 7

@@ -10,23 +10,23 @@ from .adam import Adam
 
 
 class AdamW(Adam):
-    """Adam with a weight_decay that shrinks parameters directly instead of adding to gradients.
+    """Adam in which weight_decay shrinks parameters directly, and is not added to gradients.
 
     Raises  ValueError for options out of range
     Source  Loshchilov and Hutter 2017, "Decoupled Weight Decay Regularization"
 
     Args:
-        params: Tensors, or dicts of `params` and options, one for each group.
+        params: Tensors, or for each group a dict with `params` and options.
         lr: The step size.
         betas: The decay rates of the running mean and of the running mean square.
-        eps: Added to the root, against division by 0.
+        eps: A number that is added to the root, to avoid division by 0.
         weight_decay: Each step multiplies parameters by 1 - lr * weight_decay.
-        amsgrad: Whether to divide by the maximum of all mean squares so far.
+        amsgrad: Whether to replace the running mean square by its maximum over all steps so far.
         maximize: Whether to maximize instead of minimize.
         foreach: Ignored: there is one implementation.
         capturable: Whether steps are counted on the device.
         differentiable: Whether the step is recorded for autograd.
-        fused: Whether steps are counted on the device; the update itself is the same.
+        fused: Whether steps are counted on the device, not if None; the update is the same.
 
     Example:
         >>> weight = nn.Parameter(torch.ones(2))

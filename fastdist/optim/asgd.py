@@ -20,9 +20,10 @@ from .updates import run_program
 
 @functools.cache
 def _program(is_mean: bool | None, maximize: bool, decays: bool) -> Program:
-    """Return the program of a step, which updates the mean if is_mean is set, else starts it.
+    """Return the program of a step. It updates the mean of the parameters if is_mean is true, and
+    starts the mean if is_mean is false.
 
-    If is_mean is None, the program itself decides: it starts the mean where mu is 1.
+    If is_mean is None, the program starts the mean of parameters whose mu is 1, and updates others.
     """
     d = direction(maximize=maximize, weight_decay=decays)
     mean = "ax + mu * (p - ax)"
@@ -38,7 +39,7 @@ def _program(is_mean: bool | None, maximize: bool, decays: bool) -> Program:
 
 
 class ASGD(CountedOptimizer):
-    """Steps with a decreasing rate, and averages the parameters over the steps in state "ax".
+    """Steps with a decreasing rate; "ax" in the state is the parameters' average over the steps.
 
     Raises  ValueError for options out of range
     Source  Polyak and Juditsky 1992, "Acceleration of stochastic approximation by averaging"
@@ -74,7 +75,7 @@ class ASGD(CountedOptimizer):
         super().__init__(params, options)
 
     def number(self, group: Group, parameter: Tensor, value: float = 0.0) -> Tensor:
-        """Return a number of the state as a Tensor on the parameter's device."""
+        """Return a value of the state as a Tensor of one element, on the parameter's device."""
         return super().number({**group, "capturable": True}, parameter, value)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
@@ -108,7 +109,7 @@ class ASGD(CountedOptimizer):
         return state
 
     def _next_of_all(self, group: Group, step: Tensor, states: list[dict[str, Any]]) -> list[Any]:
-        """Like `_next`, for a column of step counts on the device."""
+        """Do the same as `_next` for several parameters whose counts are a column on the device."""
         lr, lambd = group["lr"], group["lambd"]
         etas, mus = ([state[name] for state in states] for name in ("eta", "mu"))
         eta, mu = taken(etas), taken(mus)
@@ -117,7 +118,7 @@ class ASGD(CountedOptimizer):
         return [1.0 - lambd * eta, eta, group["weight_decay"], mu]
 
     def _next(self, group: Group, step: Any, state: dict[str, Any]) -> list[Any]:
-        """Return the numbers of this step, and store the numbers for the next step."""
+        """Return the program's numbers for this step, and store eta and mu of the next step."""
         lr, lambd, kept = group["lr"], group["lambd"], [state["eta"], state["mu"]]
         eta, mu = [float(one.item()) for one in kept]
         next_eta = float(lr / ((1.0 + lambd * lr * step) ** group["alpha"]))

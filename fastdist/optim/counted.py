@@ -16,11 +16,12 @@ from .options import require_for_fused, require_no_lists, require_not_captured
 
 
 class CountedOptimizer(Optimizer):
-    """Stores a Tensor "step" of one element for each parameter, as in PyTorch's state dicts.
+    """Stores the number of steps of each parameter as "step", a Tensor of one element, as in
+    PyTorch's state dicts.
 
     Note    the count is on the CPU, where each step reads it, unless the group is capturable or
-            fused. These options and foreach change nothing else: parameters of equal layout share
-            one launch anyway
+            fused. These two options and foreach have no other effect: parameters of equal layout
+            share one launch in any case
     """
 
     # Defaults of options that older state dicts lack.
@@ -54,7 +55,7 @@ class CountedOptimizer(Optimizer):
         return bool(states) and all(state["step"]._layout.device is not CPU for state in states)
 
     def number(self, group: Group, parameter: Tensor, value: float = 0.0) -> Tensor:
-        """Return a number of the state as a Tensor on the device that the group requires."""
+        """Return a value of the state as a Tensor of one element, on the device for the group."""
         is_fused = bool(group.get("fused"))
         if is_fused:
             require_for_fused(parameter)
@@ -63,19 +64,20 @@ class CountedOptimizer(Optimizer):
         return tensor(value, dtype=float64 if wide else float32, device=device)
 
     def count(self, group: Group, parameter: Tensor, state: dict[str, Any]) -> Any:
-        """Count one more step of a parameter, like count_all."""
+        """Count one more step of one parameter, and return the new count as count_all does."""
         return self.count_all(group, [parameter], [state])[0]
 
     def count_all(
         self, group: Group, parameters: list[Tensor], states: list[dict[str, Any]]
     ) -> list[Any]:
-        """Count one more step of parameters, and return the number of steps of each.
+        """Count one more step of each parameter, and return the new counts.
 
-        The counts are Python numbers, or Tensors where PyTorch computes with Tensors, which round
-        differently. Counts on a device are one column: see Note [Numbers on a device].
+        The counts are Python numbers, or Tensors in cases where PyTorch computes with Tensors,
+        because Tensors round differently. If the counts are on a device, all entries of the result
+        are the same column: see Note [Numbers on a device].
 
-        Raises  AssertionError for options that PyTorch's step rejects, RuntimeError while a graph
-                is captured that would not count its replays
+        Raises  AssertionError for options that PyTorch's step rejects; RuntimeError during graph
+                capture, unless the group is capturable
         """
         require_no_lists(group)
         capturable = group.get("capturable")
@@ -94,7 +96,8 @@ class CountedOptimizer(Optimizer):
         as_tensors = capturable or (self._differentiates_steps and group["differentiable"])
         steps = [state["step"] for state in states]
         if all(step._layout.device is CPU for step in steps):
-            # With NumPy: an op would take as long as updating the mean of a small parameter.
+            # NumPy is used, because an op would take as long as updating the mean of a small
+            # parameter.
             counts: list[Any] = []
             for step in steps:
                 array = step._array

@@ -13,15 +13,16 @@ from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 
 # Note [Numbers on a device]
-# The update of Adam depends on the number of steps. The host must not read a count on a device: it
-# would wait for the device, and cannot read while a graph is captured. So one launch gathers the
-# counts of a group's parameters into a column of float64. The formulas, which also accept plain
-# numbers, are applied to the column. The program that updates the parameters reads its numbers from
-# the resulting columns, and one more launch scatters the counts back.
+# The update of Adam depends on the number of steps. The host must not read a count on a device,
+# because it would wait for the device, and because reading fails while a graph is captured. So one
+# launch gathers the counts of a group's parameters into a column of float64. The optimiser's
+# formulas accept a column or a plain number, and are applied to the column. The program that
+# updates the parameters reads its numbers from the resulting columns. One more launch scatters the
+# counts.
 
 
 def taken(kept: Sequence[Tensor]) -> Tensor:
-    """Return Tensors of one element, of one dtype and device, gathered into a column.
+    """Gather Tensors of one element, which share a dtype and a device, into a column.
 
     Shape   (), each -> (n,)
     Dtype   floating -> float64
@@ -34,7 +35,7 @@ def taken(kept: Sequence[Tensor]) -> Tensor:
 
 
 def put(column: Tensor, kept: Sequence[Tensor]) -> None:
-    """Write a column back to the Tensors that `taken` gathered; each counts as changed in place."""
+    """Write a column back to the Tensors that `taken` gathered, and increment their versions."""
     layout = kept[0]._layout
     given = column.to(layout.dtype)
     backend = backend_of(layout.device.type)
@@ -43,9 +44,9 @@ def put(column: Tensor, kept: Sequence[Tensor]) -> None:
 
 
 def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
-    """Set Tensors of one element to these numbers; each counts as changed in place."""
+    """Set each Tensor of one element to its number, and increment the versions of the Tensors."""
     if {one._layout.device.type for one in kept} == {"cpu"}:
-        # With NumPy: an op would take as long as updating the mean of a small parameter.
+        # NumPy is used, because an op would take as long as updating a small parameter's mean.
         for one, number in zip(kept, numbers, strict=True):
             one._array.fill(number)
         bump_all(kept)
@@ -56,7 +57,7 @@ def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
 
 
 def is_column(counts: Sequence[Any]) -> bool:
-    """Return whether counts are on a device: then every entry of `counts` is one shared column."""
+    """Return whether the counts are one column on a device, which is then every entry of counts."""
     return bool(counts) and isinstance(counts[0], Tensor) and counts[0].ndim > 0
 
 

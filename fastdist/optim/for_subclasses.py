@@ -60,7 +60,7 @@ def _default_to_fused_or_foreach(
 
 
 def _get_foreach_kernels_supported_devices() -> list[str]:
-    """Return the device types where foreach steps of other packages are the default."""
+    """Return the device types on which optimisers of other packages use foreach by default."""
     return ["cuda"]
 
 
@@ -102,7 +102,7 @@ def _dispatch_sqrt(x: Any) -> Any:
 
 
 def _stack_if_compiling(x: Any) -> Any:
-    """Return x, because nothing is compiled."""
+    """Return x unchanged, because nothing is compiled."""
     return x
 
 
@@ -112,8 +112,8 @@ def _to_scalar(x: Any) -> Any:
 
 
 def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
-    """Replace complex tensors in params by real views, and also the tensors at the same positions
-    in the other lists.
+    """Replace each complex tensor in params by its real view. Do the same with the tensors at this
+    position in the other lists.
     """
     for i, p in enumerate(params):
         if p.is_complex():
@@ -136,8 +136,8 @@ def _group_tensors_by_device_and_dtype(
         with_indices: Whether to return the positions in the lists as well.
 
     Returns:
-        A dict from (device, dtype) to (one list of tensors per input list, positions); the
-        positions are empty without with_indices.
+        A dict whose keys are (device, dtype). Each value is a pair: a list with one list of tensors
+        for each input list, and the positions. Without with_indices, the positions are empty.
     """
     groups: dict[Any, Any] = {}
     if not tensorlistlist:

@@ -1,4 +1,4 @@
-"""Updates of a tensor by one pointwise body, which reads each array once, on every device."""
+"""Updates of a tensor by one pointwise body, in one pass over the arrays, on every device."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def fused(text: str, *names: str) -> Callable[..., None]:
     """Return a function update(target, *operands) that writes the result of the body `text` to
     target.
 
-    The first name is target's. An operand is a Tensor of target's shape, dtype and device, a
-    number, or a Tensor of one element. `text` need not use all names. With grad mode on, the update
-    is recorded for autograd.
+    The first of `names` stands for target in `text`, and the others for the operands. An operand is
+    a Tensor of target's shape, dtype and device, a number, or a Tensor of one element. `text` need
+    not use all names. With grad mode on, the update is recorded for autograd.
     """
     used = parse(text, names).used
     needed = tuple(name in used for name in names)
@@ -37,8 +37,8 @@ def fused(text: str, *names: str) -> Callable[..., None]:
         if is_grad_enabled():
             target.copy_(_recorded(body, list(given), target))
             return
-        # Directly on the backend: an op would also check for a graph, tangents and broadcasting,
-        # which takes as long as updating a thousand elements.
+        # The backend is called directly. An op would also check for a graph, tangents and
+        # broadcasting, and these checks take as long as updating a thousand elements.
         layout = target._layout
         dtype = layout.dtype.numpy
         arrays = [
@@ -94,9 +94,9 @@ def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
 
 
 def direction(*, maximize: bool, weight_decay: Any) -> str:
-    """Return the expression of the effective gradient in a step, as text.
+    """Return the text of an expression for the gradient that a step uses.
 
-    The expression is -g to maximize, else g; plus `decay * p` if there is weight decay.
+    The expression is g, or -g if maximize is true; `decay * p` is added if there is weight decay.
     """
     g = "-g" if maximize else "g"
     return f"({g} + decay * p)" if weight_decay else f"({g})"

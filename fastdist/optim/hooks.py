@@ -1,4 +1,4 @@
-"""Hooks around the steps and state dicts of optimisers: of one optimiser, or of all."""
+"""Hooks before and after steps and state-dict calls, of one optimiser or of all optimisers."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _KINDS: Final = (
 
 
 def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call hook(optimizer, args, kwargs) before each step of any optimiser."""
+    """Register a function hook(optimizer, args, kwargs) to call before each optimiser's steps."""
     return RemovableHandle(_of_all_before_steps, hook)
 
 
 def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
-    """Call hook(optimizer, args, kwargs) after each step of any optimiser."""
+    """Register a function hook(optimizer, args, kwargs) to call after each optimiser's steps."""
     return RemovableHandle(_of_all_after_steps, hook)
 
 
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method `step` of an optimiser so that it calls the hooks before and after.
+    """Wrap a method `step` of an optimiser so that it calls the hooks before and after the step.
 
-    Note    hooks run once per step, even if the step of a subclass calls super().step(). They get
-            the optimiser and the arguments of step, as in PyTorch. A wrapper optimiser that skips
-            `Optimizer.__init__` uses the hooks and the lock of the inner optimiser, unless hooks
-            were registered on the wrapper
+    Note    hooks run once per step, even if the step of a subclass calls super().step(). Hooks get
+            the optimiser and the arguments of step, as in PyTorch. If a wrapper of an optimiser
+            skips `Optimizer.__init__`, its steps use the hooks and the lock of the inner optimiser,
+            unless hooks were registered on the wrapper
     """
     if getattr(step, "hooked", False):
         return step
@@ -59,7 +59,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 optimizer._opt_called = True
             optimizer._is_stepping = True
             try:
-                # Iterates over copies, because a hook may remove itself.
+                # The loops iterate over copies, because a hook may remove itself.
                 before = hooks_of(optimizer, "_optimizer_step_pre_hooks")
                 for hook in [*_of_all_before_steps.values(), *before.values()]:
                     args, kwargs = _changed_by(hook, optimizer, args, kwargs)
@@ -101,7 +101,7 @@ def _changed_by(
 
 
 def hooks_of(optimizer: Any, name: str) -> OrderedDict[int, Hook]:
-    """Return the table of an optimiser's hooks of one kind. See Note [Optimisers without __init__].
+    """Return an optimiser's hooks of the kind `name`. See Note [Optimisers without __init__].
 
     Thread  any
     """
@@ -112,7 +112,7 @@ def hooks_of(optimizer: Any, name: str) -> OrderedDict[int, Hook]:
 
 
 def lock_of(optimizer: Any) -> Any:
-    """Return the lock that an optimiser holds during a step; created on first use, like hooks.
+    """Return the lock that an optimiser holds during a step; create the lock on first use.
 
     Thread  any
     """
@@ -121,15 +121,15 @@ def lock_of(optimizer: Any) -> Any:
 
 
 class HasHooks:
-    """Base of Optimizer that stores its hooks."""
+    """Base class of Optimizer, which stores the optimiser's hooks."""
 
     _is_stepping = False
     # Whether a step has run since a scheduler was created; None without a scheduler.
     _opt_called: bool | None = None
 
     def _start_hooks(self) -> None:
-        # Held during a whole step, including user hooks. A step does not acquire the lock of
-        # another optimiser.
+        # The lock is held during a whole step, including user hooks. A step does not acquire the
+        # locks of other optimisers.
         self._step_lock = RLock()
         self._started_as = id(self)  # differs from id(self) after a copy of `__dict__`
         for name in _KINDS:
@@ -141,7 +141,7 @@ class HasHooks:
         return RemovableHandle(hooks_of(self, name), hook)
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) before each step; it may return new arguments."""
+        """Call hook(optimizer, args, kwargs) before each step. A hook may return new arguments."""
         return self._register_around_steps("_optimizer_step_pre_hooks", hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
@@ -153,16 +153,16 @@ class HasHooks:
         return _put(self, "_optimizer_state_dict_pre_hooks", hook, prepend=prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) after each state_dict call; its result replaces the
-        dict.
+        """Call hook(optimizer, state_dict) after each state_dict call. If the hook returns a dict,
+        this dict is used instead.
         """
         return _put(self, "_optimizer_state_dict_post_hooks", hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) before each load_state_dict; its result replaces the
-        dict.
+        """Call hook(optimizer, state_dict) before each load_state_dict. If the hook returns a dict,
+        this dict is used instead.
         """
         return _put(self, "_optimizer_load_state_dict_pre_hooks", hook, prepend=prepend)
 

@@ -19,12 +19,14 @@ Loss = Callable[[], Any]
 
 
 class LBFGS(Optimizer):
-    """Steps by an estimate of the inverse Hessian from recent changes of parameters and gradients.
+    """Steps by minus the gradient times an estimate of the inverse Hessian.
+
+    The estimate is made from recent changes of the parameters and of the gradients.
 
     Raises  ValueError for a negative rate or several groups; RuntimeError for an unknown line
             search
     Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 7.4, 3.5 and 3.6; the
-            bounds are taken from Mark Schmidt's minFunc, as in PyTorch
+            bounds of the line search are taken from Mark Schmidt's minFunc, as in PyTorch
     Note    a step calls its closure at most max_eval times. All parameters are flattened into one
             real vector (a complex number counts as two), so they must be on one device
     """
@@ -68,8 +70,8 @@ class LBFGS(Optimizer):
                 f"only 'strong_wolfe' is supported, not {short_repr(group['line_search_fn'])}; "
                 "or None"
             )
-        # The first parameter's entry has the state of all parameters, so that load_state_dict
-        # converts it to that parameter's dtype and device.
+        # The state of all parameters is in the first parameter's entry, so that load_state_dict
+        # converts the state to the dtype and device of that parameter.
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -133,7 +135,7 @@ class LBFGS(Optimizer):
                 return
 
     def _direction(self, state: dict[str, Any], gradient: Tensor, most: int) -> Tensor:
-        """Return the search direction: minus the estimated inverse Hessian times the gradient."""
+        """Return minus the product of the estimated inverse Hessian and the gradient."""
         if state["n_iter"] == 1:
             state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             return gradient.neg()
@@ -159,9 +161,9 @@ class LBFGS(Optimizer):
         return way
 
     def _at(self, closure: Loss, d: Tensor) -> Callable[[Any], tuple[float, Tensor]]:
-        """Return a function of a distance along d that computes the loss and gradient there.
+        """Return a function of a distance t that returns the loss and the gradient at t * d.
 
-        The function restores the parameters.
+        At the end of each call, the function restores the parameters.
         """
         start = [parameter.clone() for parameter in self._params]
 

@@ -13,10 +13,10 @@ LEAST_WIDTH = 1e-9
 
 
 class Point(NamedTuple):
-    """A point on the line: its distance t, the loss, its gradient, and the slope along the line.
+    """A point on the line: its distance t from the start, and the loss, gradient and slope there.
 
-    Note    `slope` is a Tensor of one element, and so is a `t` computed from slopes: comparisons
-            then round in the parameters' dtype
+    Note    `slope`, the derivative along the line, is a Tensor of one element. `t` is one too if it
+            was computed from slopes. So comparisons round in the dtype of the parameters
     """
 
     t: Any
@@ -28,10 +28,10 @@ class Point(NamedTuple):
 def strong_wolfe(
     at: At, t: Any, d: Tensor, loss: float, gradient: Tensor, slope: Tensor, *, most: int
 ) -> tuple[float, Tensor, Any, int]:
-    """Return the loss, gradient and distance of the point found, and the number of calls of `at`.
+    """Return the loss, gradient and distance of the result, and the number of calls of `at`.
 
     Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 3.5 and 3.6, with the
-            bounds of Mark Schmidt's minFunc
+            bounds of the distance from Mark Schmidt's minFunc
     """
     start = Point(0, loss, gradient.clone(), slope)
 
@@ -76,7 +76,7 @@ def _zoom(
     most: int,
     longest: Tensor,
 ) -> tuple[Point, int]:
-    """Return an acceptable point in the bracket, or the lower end of the last bracket.
+    """Return an acceptable point, or the end with the lower loss of the last bracket.
 
     Also return the number of points evaluated.
     """
@@ -116,9 +116,9 @@ def _lower_first(bracket: list[Point]) -> tuple[int, int]:
 
 
 def _off_the_ends(t: Any, near: Any, far: Any, *, is_stuck: bool) -> tuple[Any, bool]:
-    """Keep a guess away from the ends of the bracket if the last guess was near an end too.
+    """Move a guess t near an end of the bracket inwards, if the last guess was near an end too.
 
-    Return the guess, and whether it is near an end.
+    Return the guess, and whether it stays near an end.
     """
     margin = 0.1 * (far - near)
     if not min(far - t, t - near) < margin:
@@ -129,7 +129,7 @@ def _off_the_ends(t: Any, near: Any, far: Any, *, is_stuck: bool) -> tuple[Any, 
 
 
 def _lowest_of_cubic(one: Point, other: Point, bounds: tuple[Any, Any]) -> Any:
-    """Return the minimizer, within bounds, of the cubic through two losses with their slopes.
+    """Return the minimizer, within bounds, of the cubic with the losses and slopes of two points.
 
     If the cubic has no minimum, return the middle of the bounds.
     """

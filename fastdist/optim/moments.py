@@ -7,15 +7,15 @@ from typing import Any
 from .fused import direction
 from .optimizer import Group
 
-# The numbers that the lines of `follow` use; `keep` is the parameter's factor in decoupled decay.
+# The names of numbers in the lines of `follow`. Decoupled decay multiplies parameters by `keep`.
 FOLLOWED = ("new", "beta", "new_square", "decay", "keep")
 
 
 def follow(decays: bool, apart: bool, maximize: bool) -> tuple[str, str]:
-    """Return program lines that update the means m and v, and the text of the effective gradient.
+    """Return program lines that update the means m and v, and an expression for the gradient.
 
-    The effective gradient includes the sign and coupled weight decay. If the decay is decoupled
-    (`apart`), the lines first shrink the parameter p.
+    The expression includes the sign, and also the weight decay unless it is decoupled (`apart`).
+    If the decay is decoupled, the first line shrinks the parameter p.
     """
     d = direction(maximize=maximize, weight_decay=decays and not apart)
     lines = [f"m = m + new * ({d} - m)", f"v = d = {d}; v * beta + new_square * d * d"]
@@ -25,7 +25,7 @@ def follow(decays: bool, apart: bool, maximize: bool) -> tuple[str, str]:
 
 
 def how_followed(group: Group) -> tuple[bool, bool, bool]:
-    """Return the arguments of `follow` for a group."""
+    """Return the arguments of `follow` for the options of a group."""
     return (
         bool(group["weight_decay"]),
         bool(group["decoupled_weight_decay"]),

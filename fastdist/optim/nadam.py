@@ -31,7 +31,7 @@ def _program(decays: bool, apart: bool, maximize: bool) -> Program:
 
 
 class NAdam(CountedOptimizer):
-    """Adam with Nesterov momentum: it uses the mean of gradients expected for the next step.
+    """Adam with Nesterov momentum: it uses the mean of gradients that the next step would have.
 
     Raises  ValueError for options out of range
     Source  Dozat 2016, "Incorporating Nesterov Momentum into Adam"; Loshchilov and Hutter 2017,
@@ -101,9 +101,9 @@ class NAdam(CountedOptimizer):
         return state
 
     def _ahead(self, group: Group, step: Any, kept: Tensor | list[Tensor]) -> list[Any]:
-        """Return the numbers of one step, and multiply the momenta's product by the new momentum.
+        """Return the program's last four numbers for one step, and update the product of momenta.
 
-        `kept` is the product of one parameter, or a list of the products of several.
+        `kept` is the product for one parameter, or a list of the products for several parameters.
         """
         (beta1, beta2), lr = group["betas"], group["lr"]
         mu, ahead = (

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Final
 
+from ..core.caller_warning import is_ours
 from ..core.errors import ShapeError
+from ..core.folded_frames import folds
 from ..core.missing import find_late
 from ..core.short_repr import short_repr
 from ..dispatch.op import PLAIN
@@ -31,13 +33,13 @@ from .saving import packed_state, unpacked_state
 
 Group = dict[str, Any]
 ParamsT = Iterable[Any]
-# The limit for an iterable without a length: beyond it, the iterable is taken to be infinite.
+# An iterable without a length that yields more parameters is taken to be infinite.
 _MOST_PARAMETERS: Final = 1 << 16
 _OF_THIS_PROCESS = ("_step_lock", "_started_as", "_given", "_is_stepping", "_opt_called", "step")
 
 
 class _RequiredParameter:
-    """The default of an option that every group must set."""
+    """The default of an option that each group must set itself."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -49,14 +51,15 @@ required = _RequiredParameter()
 class Optimizer(HasHooks):
     """Base of optimisers, which update parameters from their gradients.
 
-    An optimiser takes an iterable of parameters, of (name, parameter) pairs, or of dicts with
-    "params" and options of that group. A subclass implements `update(group, parameter, gradient)`,
-    or `step` as in PyTorch.
+    An optimiser takes an iterable of parameters, of (name, parameter) pairs, or of dicts. A dict
+    describes a group: it has "params" and the options of the group. A subclass implements
+    `update(group, parameter, gradient)`, or `step` as in PyTorch.
 
     Thread  any; step_with waits for steps of other threads
 
     Args:
-        params: Parameters, (name, parameter) pairs, or dicts of `params` and options.
+        params: Parameters, (name, parameter) pairs, or dicts, each with the `params` and the
+            options of one group.
         defaults: Options for groups that do not set them.
 
     Raises:
@@ -75,10 +78,12 @@ class Optimizer(HasHooks):
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        if isinstance(params, Tensor):
+        if isinstance(params, Tensor) or not isinstance(params, Iterable):
+            hint = "; put it into a list" if isinstance(params, Tensor) else ""
+            hint = "; give it model.parameters()" if callable(params) else hint
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or "
-                f"dicts, but got {type(params).__name__}; put it into a list"
+                f"dicts, but got {type(params).__name__}{hint}"
             )
         self.defaults = defaults
         self._start_hooks()
@@ -95,26 +100,28 @@ class Optimizer(HasHooks):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__ and cls.__module__.startswith("fastdist."):
+            cls.__init__ = folds(cls.__dict__["__init__"])  # type: ignore[method-assign]
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
-    # PyTorch's name for with_hooks, which optimisers that wrap other optimisers call.
+    # PyTorch's name for with_hooks. Optimisers that wrap other optimisers call it.
     profile_hook_step = staticmethod(with_hooks)
 
     def _patch_step_function(self) -> None:
-        """Make the class's step call the hooks, even if it was assigned after class creation."""
+        """Make the step method of the class call hooks, even if it was assigned later."""
         cls = type(self)
         cls.step = with_hooks(cls.step)  # type: ignore[method-assign]
 
     def _optimizer_step_code(self) -> None:
-        """Do nothing; tools replace this method, as in PyTorch."""
+        """Do nothing. Tools replace this method, as they do in PyTorch."""
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters; options that it does not set get the defaults.
+        """Add a group of parameters. Options that the group does not set get their defaults.
 
         Raises  TypeError for a value that is not a dict of Tensors, ValueError for a parameter that
                 is not a leaf or is in another group
-        Note    a parameter that the group lists twice is updated twice, with a warning
+        Note    a parameter that is listed twice in the group is updated twice, with a warning
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -205,11 +212,11 @@ class Optimizer(HasHooks):
 
         `closure` is called first, with grad mode on.
 
-        Note    after a step that raises (no memory, Ctrl-C) only some parameters may be updated,
-                or a parameter only in part, and a count may include the failed step.
-                load_state_dict and copies of the parameters restore the earlier values
+        Note    if a step raises (no memory, Ctrl-C), some parameters may be updated and others not,
+                one may be updated in part, and counts may include the failed step. To restore the
+                earlier values, use load_state_dict and copies of the parameters
         """
-        # Equivalent to `with set_grad_enabled(...)`, which takes longer than updating a parameter.
+        # Does the same as `with set_grad_enabled(...)`, which takes longer than one small update.
         before, loss = tls.grad, None
         set_grad_mode(bool(self.defaults.get("differentiable")))
         try:
@@ -229,7 +236,7 @@ class Optimizer(HasHooks):
         for parameter in group["params"]:
             edge = parameter._edge
             if are_own and edge.__class__ is AccumulateGrad and parameter.__class__ in PLAIN:
-                gradient = edge.grad  # inlined `gradient_of`, to save the calls
+                gradient = edge.grad  # the same as `gradient_of`, inlined to save calls
             else:
                 gradient = self.gradient_of(parameter)
             if gradient is None:
@@ -254,15 +261,15 @@ class Optimizer(HasHooks):
         self.update_all(group, parameters, gradients)
 
     def step_with(self, gradients: Mapping[Tensor, Tensor]) -> None:
-        """Do a step with these gradients instead of `.grad`, which does not change.
+        """Do a step with the given gradients instead of `.grad`, which does not change.
 
-        Parameters without an entry do not change. This serves gradients that are not in `.grad`,
-        such as gradients of distributed autograd: several contexts can update one parameter without
-        sharing its `.grad`.
+        Parameters without a gradient do not change. Use this method for gradients that are not in
+        `.grad`, such as those of distributed autograd: several contexts can update one parameter
+        without sharing its `.grad`.
 
         Thread  any; one step at a time
-        Note    also works for an optimiser that overrides step and reads `.grad`: during the
-                step `.grad` has these gradients
+        Note    if a subclass overrides step and reads `.grad`, then `.grad` has the given gradients
+                during the step
         """
         with lock_of(self):
             mine = type(self)
@@ -276,22 +283,22 @@ class Optimizer(HasHooks):
                 with _in_place_of_grad(list(self._parameters()), gradients):
                     self.step()
 
-    # The gradients given to step_with, while it runs.
+    # The gradients given to step_with while step_with runs; otherwise None.
     _given: Mapping[Tensor, Tensor] | None = None
 
-    # Whether complex parameters are supported, by updating real and imaginary parts separately.
+    # Whether complex parameters are supported; their real and imaginary parts are separate numbers.
     steps_complex = True
 
-    # Set by GradScaler during a fused step: nonzero if the step must be skipped.
+    # GradScaler sets this during a fused step: a nonzero value means that the step is skipped.
     found_inf: Tensor | None = None
 
     grad_scale: Tensor | None = None
 
-    # Whether a step reads found_inf itself, as PyTorch's GradScaler expects.
+    # Whether a step reads found_inf itself; PyTorch's GradScaler reads this attribute.
     _step_supports_amp_scaling = False
 
     def step_increment(self) -> Any:
-        """Return the increment of the step count: 1, or 0 (on the device) for a skipped step."""
+        """Return the increment of the step count: 1, or a Tensor that is 0 for a skipped step."""
         return 1.0 if self.found_inf is None else 1.0 - self.found_inf
 
     def gradient_of(self, parameter: Tensor) -> Tensor | None:
@@ -306,17 +313,17 @@ class Optimizer(HasHooks):
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         """Update parameters of a group, one by one or in one launch.
 
-        Called with grad mode off, unless the optimiser is differentiable.
+        Grad mode is off during the call, unless the optimiser is differentiable.
         """
         for parameter, gradient in zip(parameters, gradients, strict=True):
             self.update(group, parameter, gradient)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Update one parameter; called with the same grad mode as update_all."""
+        """Update one parameter. Grad mode is the same as for update_all."""
         raise NotImplementedError(f"{type(self).__name__} implements neither update nor step")
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Update the rows of one parameter that are in a sparse gradient.
+        """Update the rows of one parameter for which a sparse gradient has entries.
 
         Raises  RuntimeError if the optimiser does not support sparse gradients
         """
@@ -326,7 +333,8 @@ class Optimizer(HasHooks):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the dict that load_state_dict needs: state and groups, by parameter indices.
+        """Return the dict for load_state_dict: state and groups, with indices instead of
+        parameters.
 
         Note    the dict contains the optimiser's own state tensors, not copies
         """
@@ -338,9 +346,10 @@ class Optimizer(HasHooks):
         return packed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore a state dict; tensors are copied to each parameter's dtype and device.
+        """Restore a state dict; tensors are copied, and get the dtype and device of their
+        parameter.
 
-        Raises  ValueError if the groups' sizes differ from this optimiser's
+        Raises  ValueError if the sizes of the groups differ from those of this optimiser's groups
         """
         given = dict(state_dict)
         for hook in tuple(hooks_of(self, "_optimizer_load_state_dict_pre_hooks").values()):
@@ -359,10 +368,10 @@ class Optimizer(HasHooks):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the result of __getstate__, or the groups and state of a state dict.
 
-        Note    subclasses with new options override it to set them in groups saved without them
+        Note    subclasses with new options override this method to set these options in old groups
         """
         if "defaults" in state and "_started_as" not in self.__dict__:
-            self._start_hooks()  # not for a wrapper that skipped __init__
+            self._start_hooks()  # not if a wrapper's __init__ did not call Optimizer.__init__
         self.__dict__.update(state)
 
     @staticmethod
@@ -391,15 +400,19 @@ def _or_else(changed: Any, before: Any) -> Any:
 
 
 def _depth_within(optimizer: Optimizer) -> int:
-    """Return the number of the optimiser's methods between its caller and this call."""
+    """Return the number of frames of the optimiser, or of fastdist, between its caller and this
+    call.
+    """
     frame, depth = sys._getframe(1), 0
-    while frame.f_locals.get("self") is optimizer and frame.f_back is not None:
+    while frame.f_locals.get("self") is optimizer or is_ours(frame):
+        if frame.f_back is None:
+            break
         frame, depth = frame.f_back, depth + 1
     return depth
 
 
 def _read(params: Iterable[Any]) -> list[Any]:
-    """Return params as a list; check entries while reading, because it may be infinite."""
+    """Return params as a list. Entries are checked while reading, as params may be infinite."""
     found = []
     for one in params:
         if not isinstance(one, Tensor | dict | tuple):
@@ -416,7 +429,7 @@ def _read(params: Iterable[Any]) -> list[Any]:
 
 
 def _without_names(group: Group, entries: list[Any]) -> list[Any]:
-    """Return the parameters; if the entries are pairs, store the names in the group."""
+    """Return the parameters of entries; if entries are pairs, store the names in the group."""
     names = [entry[0] for entry in entries if isinstance(entry, tuple)]
     if not names:
         return entries
@@ -452,7 +465,7 @@ def _in_place_of_grad(
 
 
 def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method `step` that runs with grad mode on if the optimiser is differentiable."""
+    """Wrap a method `step`: grad mode is on in it if the optimiser is differentiable, else off."""
 
     @functools.wraps(step)
     def stepped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:

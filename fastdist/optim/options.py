@@ -15,7 +15,7 @@ _NOT_NEGATIVE = frozenset(
 
 
 def checked(**options: Any) -> dict[str, Any]:
-    """Check the ranges of a constructor's options, and return them.
+    """Check the ranges of a constructor's options, and return the options.
 
     Raises  ValueError for the first option that is out of range
     """
@@ -31,20 +31,20 @@ def checked(**options: Any) -> dict[str, Any]:
 
 
 def require_rate(lr: Any) -> None:
-    """Raise for a learning rate that is negative, NaN, or a Tensor of several elements."""
+    """Raise ValueError for a rate that is negative, NaN, or a Tensor of several elements."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError(f"Tensor lr must be 1-element; it has {lr.numel()}")
     require_not_negative("learning rate", lr)
 
 
 def require_not_negative(what: str, value: Any) -> None:
-    """Raise for a number that is negative or NaN."""
+    """Raise ValueError for a number that is negative or NaN."""
     if not value >= 0.0:
         raise ValueError(f"Invalid {what}: {value}; it must be 0 or more")
 
 
 def _require_betas(betas: tuple[Any, Any]) -> None:
-    """Raise unless betas has two entries and all are in [0, 1)."""
+    """Raise an error unless betas has two entries and each entry is in [0, 1)."""
     if len(betas) < 2:
         raise IndexError(f"betas must be two decay rates, got {short_repr(betas)}")
     for number, beta in enumerate(betas):
@@ -55,7 +55,7 @@ def _require_betas(betas: tuple[Any, Any]) -> None:
 
 
 def require_one_way(*, fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
-    """Raise for options that are mutually exclusive, as in PyTorch."""
+    """Raise RuntimeError if mutually exclusive options are set, as in PyTorch."""
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`: leave fused out")
     if fused and foreach:
@@ -63,13 +63,13 @@ def require_one_way(*, fused: bool | None, foreach: bool | None, differentiable:
 
 
 def require_no_lists(group: dict[str, Any]) -> None:
-    """Raise if a group has both differentiable and foreach set."""
+    """Raise AssertionError if differentiable and foreach are both set in a group."""
     if group["foreach"] and group.get("differentiable"):
         raise AssertionError("_foreach ops don't support autograd: leave foreach out")
 
 
 def require_not_captured(optimizer: Any, parameters: Sequence[Tensor]) -> None:
-    """Raise while a graph is captured on the parameters' devices.
+    """Raise RuntimeError if a graph is being captured on a device of the parameters.
 
     Each replay of the graph would repeat the step with the same step number.
     """
@@ -83,7 +83,7 @@ def require_not_captured(optimizer: Any, parameters: Sequence[Tensor]) -> None:
 
 
 def require_for_fused(parameter: Tensor) -> None:
-    """Raise for a parameter that fused=True does not support."""
+    """Raise RuntimeError for a parameter that fused=True does not support."""
     if not parameter.is_floating_point():
         raise RuntimeError(
             "`fused=True` requires all the params to be floating point Tensors of supported "

@@ -21,9 +21,9 @@ from .updates import run_program
 
 @functools.cache
 def _program(trusts: bool | None, decays: bool, apart: bool, maximize: bool) -> Program:
-    """Return the program of a step, which divides by the root of squares if `trusts` is set.
+    """Return the program of a step. If `trusts` is true, the step is divided by the root of v.
 
-    If `trusts` is None, the program itself decides: it divides where its number `trust` is not 0.
+    If `trusts` is None, the program divides only where the value of its number `trust` is not 0.
     """
     moments, _ = follow(decays, apart, maximize)
     adapted, plain = "p - m / left * lr * (root / (sqrt(v) + eps)) * trust", "p - lr * (m / left)"
@@ -36,7 +36,7 @@ def _program(trusts: bool | None, decays: bool, apart: bool, maximize: bool) -> 
 
 
 class RAdam(CountedOptimizer):
-    """Adam that divides by the mean of squares only after enough steps to make it reliable.
+    """Adam that divides by the root of squares only once enough steps have made it reliable.
 
     Raises  ValueError for options out of range
     Source  Liu et al. 2019, "On the Variance of the Adaptive Learning Rate and Beyond"
@@ -104,10 +104,10 @@ class RAdam(CountedOptimizer):
 
 
 def _adapted(group: Group, step: Any) -> list[Any]:
-    """Return the numbers of one step.
+    """Return the program's numbers for one step.
 
-    The last number is None (0 in a column) while the variance of the mean of squares is too large
-    to divide by it.
+    The last number, `trust`, is None (0 in a column) if there were too few steps: the mean of
+    squares then varies too much to divide by its root.
     """
     beta1, beta2 = group["betas"]
     left1, left2 = 1.0 - beta1**step, 1.0 - beta2**step

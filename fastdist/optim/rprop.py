@@ -19,11 +19,11 @@ from .updates import alike_in_parts, run_program
 @functools.cache
 def _program(maximize: bool) -> Program:
     turned = f"d = {direction(maximize=maximize, weight_decay=0)}; turn = d * old"
-    # A gradient whose sign changed is set to 0: no step now, and no sign change the next time.
+    # A gradient whose sign changed counts as 0: no step now, and no change of sign next time.
     kept = "where(turn < T(0), T(0), d)"
     resized = "where(turn > T(0), more, where(turn < T(0), less, where(turn == T(0), T(1), turn)))"
-    # `where` instead of minimum and maximum, which would give only a part of the gradient to a step
-    # size at a bound.
+    # `where` is used instead of minimum and maximum: at equal values, their derivative is shared
+    # between both arguments, so a step size at a bound would get only a part of the gradient.
     return read_program(
         f"""
         size = {turned}; s = size * {resized}; where(s < least, least, where(s > most, most, s))
@@ -36,9 +36,8 @@ def _program(maximize: bool) -> Program:
 
 
 class Rprop(CountedOptimizer):
-    """Steps by the gradient's sign; the step size grows while the sign stays, and shrinks
-    otherwise.
-
+    """Steps by the gradient's sign. The step size grows if the sign is the same as in the last
+    step, and shrinks if it has changed.
     Raises  ValueError for options out of range
     Source  Riedmiller and Braun 1993, "A Direct Adaptive Method for Faster Backpropagation
             Learning: The RPROP Algorithm"

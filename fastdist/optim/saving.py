@@ -15,7 +15,7 @@ Group = dict[str, Any]
 
 
 def packed_state(state: Mapping[Any, Any], groups: list[Group]) -> dict[str, Any]:
-    """Return state and groups with each parameter replaced by its index among all parameters.
+    """Return state and groups, with each parameter replaced by its index among all parameters.
 
     Note    a parameter that is listed twice gets its last index, as in PyTorch
     """
@@ -35,10 +35,10 @@ def packed_state(state: Mapping[Any, Any], groups: list[Group]) -> dict[str, Any
 
 
 def unpacked_state(packed: Mapping[str, Any], groups: list[Group]) -> dict[str, Any]:
-    """Return the state and groups of a state dict, with indices replaced by the parameters of
-    groups.
+    """Return the state and groups of a state dict, with each index replaced by the corresponding
+    parameter of `groups`.
 
-    Raises  ValueError unless the groups have the same sizes
+    Raises  ValueError unless the groups of the state dict have the same sizes as `groups`
     """
     saved = deepcopy(list(packed["param_groups"]))
     _require_same_sizes(groups, saved)
@@ -84,10 +84,10 @@ def _require_same_sizes(groups: list[Group], saved: list[Group]) -> None:
 def _for_parameter(
     parameter: Tensor, value: Any, *, is_step_on_device: bool, name: Any = None
 ) -> Any:
-    """Return a copy of a state value, with tensors in the parameter's dtype and on its device.
+    """Return a copy of a state value. Tensors get the dtype and device of the parameter.
 
-    A step count keeps its dtype and device, unless is_step_on_device moves it to the parameter's
-    device as float32.
+    A step count keeps its dtype and device. With is_step_on_device, the count is instead moved to
+    the device of the parameter, as float32.
     """
     if isinstance(value, Tensor):
         if name == "step":

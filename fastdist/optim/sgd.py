@@ -54,11 +54,11 @@ class SGD(Optimizer):
     Raises  ValueError for options out of range
     Source  Sutskever et al. 2013, "On the importance of initialization and momentum in deep
             learning", for nesterov
-    Note    weight_decay adds weight_decay * p to the gradient; maximize steps along it. foreach and
-            fused change nothing: all parameters of a group are updated in one launch anyway
+    Note    weight_decay adds weight_decay * p to the gradient; maximize reverses the step. foreach
+            and fused do not change the result: a group is updated in one launch in any case
 
     Args:
-        params: Tensors, or dicts of `params` and options, one for each group.
+        params: Tensors, or for each group a dict with `params` and options.
         lr: The step size.
         momentum: The decay of the running sum of gradients.
         dampening: The fraction of each gradient that is left out of the sum.
@@ -131,16 +131,16 @@ class SGD(Optimizer):
         ]
         is_first = any(buffer is None for buffer in buffers)
         if is_first and len(parameters) > 1:
-            # One by one, because a parameter that the group lists twice already has a buffer at its
-            # second update.
+            # The parameters are updated one by one: if the group lists a parameter twice, the
+            # parameter has a buffer at its second update.
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 self.update_all(group, [parameter], [gradient])
             return
         if is_first:
             buffers = [zeros_like(parameters[0])]
             self.state[parameters[0]]["momentum_buffer"] = buffers[0]
-            # The first step uses the whole gradient (no dampening), and is not recorded for
-            # autograd.
+            # In the first step, the buffer is the whole gradient, without dampening. Setting the
+            # buffer is then not recorded for autograd.
             with no_grad():
                 run_program(
                     _begin(*how), [buffers, gradients, parameters], [[decay]], self.found_inf
@@ -150,8 +150,8 @@ class SGD(Optimizer):
         run_program(program, [*columns, buffers], [numbers] * len(parameters), self.found_inf)
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Update the rows in the sparse gradient; with momentum, also the rows of earlier
-        gradients.
+        """Update the rows for which the sparse gradient has entries. With momentum, also update the
+        rows for which earlier gradients had entries.
         """
         momentum, g = group["momentum"], gradient
         if group["fused"]:
@@ -170,7 +170,8 @@ class SGD(Optimizer):
                 buffer = g.clone()
             else:
                 buffer = buffer * momentum + g * (1.0 - group["dampening"])
-            # Coalesced at each step, because otherwise the number of entries grows with the steps.
+            # The buffer is coalesced at each step; otherwise its number of entries would grow with
+            # each step.
             state["momentum_buffer"] = buffer = buffer.detach().coalesce()
             g = g + buffer * momentum if group["nesterov"] else buffer
         parameter.add_(g, alpha=-float(group["lr"]))

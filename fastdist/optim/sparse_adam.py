@@ -14,7 +14,7 @@ from .touched_rows import step_rows
 
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients: rows outside the gradient and their running means do not change.
+    """Adam for sparse gradients: rows without entries, and their running means, do not change.
 
     Raises  ValueError for options out of range, RuntimeError for a dense gradient
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization"
@@ -38,13 +38,13 @@ class SparseAdam(Optimizer):
         super().__init__(params, options)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Raise for a dense gradient, which would update all rows."""
+        """Raise RuntimeError, because a dense gradient would update all rows."""
         raise RuntimeError(
             "SparseAdam does not support dense gradients, please consider Adam instead"
         )
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Update the rows in the sparse gradient, and their running means."""
+        """Update the rows for which the sparse gradient has entries, and their running means."""
         require_not_captured(self, [parameter])
         state = self.state[parameter]
         if not state:

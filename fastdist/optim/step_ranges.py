@@ -14,7 +14,8 @@ from .hooks import register_optimizer_step_post_hook, register_optimizer_step_pr
 
 
 class _Open(threading.local):
-    # By the optimiser's id. A step that raised leaves its range open until the next step closes it.
+    # The open ranges, by id() of the optimiser. If a step raises, its range stays open until the
+    # next step of the optimiser closes it.
     ranges: dict[int, time_range] | None = None
 
 
@@ -23,7 +24,7 @@ _hooks: list[RemovableHandle] = []
 
 
 def install() -> None:
-    """Report steps whenever a profiler records, through hooks registered for that time."""
+    """Report steps while a profiler records, through hooks that are registered only meanwhile."""
     time_ranges.watch("on", _switch)
 
 

@@ -1,8 +1,8 @@
-"""Averages of a model's parameters over training, and the learning rate schedule for them.
+"""Averages of a model's parameters over training, and a learning rate schedule for averaging.
 
-AveragedModel keeps the average, with equal weights (stochastic weight averaging) or with lower
-weights for older values (exponential moving average). SWALR changes the rate to the one for
-averaging, and update_bn recomputes the statistics of batch norm layers for the averaged model.
+AveragedModel stores the averages. The weights are equal (stochastic weight averaging), or lower for
+older values (exponential moving average). SWALR changes the learning rate to the one that is used
+while averaging. update_bn recomputes the statistics of batch norm layers of the averaged model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _approach = fused("a + share * (x - a)", "a", "x", "share")
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """Return a function for AveragedModel's avg_fn: the exponential moving average of a Tensor."""
+    """Return an avg_fn for AveragedModel: the exponential moving average of a Tensor."""
     _require_decay(decay)
 
     def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -42,7 +42,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """Return a function for AveragedModel's avg_fn: the equally weighted average of a Tensor."""
+    """Return an avg_fn for AveragedModel: the average of a Tensor with equal weights."""
 
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
         with no_grad():
@@ -53,7 +53,7 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
-    """Return a function for AveragedModel's multi_avg_fn.
+    """Return a multi_avg_fn for AveragedModel.
 
     The function updates lists of Tensors to their exponential moving averages in place.
     """
@@ -71,7 +71,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
 
 
 def get_swa_multi_avg_fn() -> AverageOfLists:
-    """Return a function for AveragedModel's multi_avg_fn, which averages with equal weights."""
+    """Return a multi_avg_fn for AveragedModel, which averages with equal weights."""
 
     def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
         count = float(num_averaged) + 1.0
@@ -93,13 +93,13 @@ def _require_decay(decay: float) -> None:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages over the calls of update_parameters.
+    """A copy of a model whose parameters are averages; each update_parameters adds one value.
 
     Raises  AssertionError if both avg_fn and multi_avg_fn are given
     Source  Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better
             Generalization"; Polyak and Juditsky 1992, for the moving average
-    Note    the first update copies the parameters; buffers are copied in each update, or averaged
-            too if use_buffers is set
+    Note    the first update copies the parameters. Buffers are copied in each update; with
+            use_buffers, they are averaged like the parameters
     """
 
     n_averaged: Tensor
@@ -169,9 +169,9 @@ class AveragedModel(Module):
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Recompute the running statistics of a model's batch norm layers, from all batches of loader.
 
-    Note    a layer counts as batch norm if it has a momentum, running statistics and
-            reset_running_stats(). Its momentum is None during the call, so all batches count
-            equally. If a batch is a list or tuple, its first entry is the model's input
+    Note    a layer counts as batch norm if it has a momentum and reset_running_stats(), unless it
+            is instance norm. Its momentum is None during the call, so that all batches count
+            equally. If a batch is a list or tuple, the model's input is the first entry
     """
     with no_grad():
         momenta: dict[Module, Any] = {}
@@ -194,7 +194,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 def _has_running_statistics(module: Any) -> bool:
-    # Group norm and others lack reset_running_stats; PyTorch excludes instance norm, which has it.
+    # Group norm has no reset_running_stats. Instance norm has it, but PyTorch excludes this layer.
     return (
         hasattr(module, "reset_running_stats")
         and hasattr(module, "momentum")
@@ -203,7 +203,7 @@ def _has_running_statistics(module: Any) -> bool:
 
 
 class SWALR(LRScheduler):
-    """Changes the learning rate to swa_lr over anneal_epochs epochs, and then keeps it.
+    """Changes the learning rate to swa_lr over anneal_epochs epochs; then the rate stays.
 
     Raises  ValueError for an unknown anneal_strategy or a negative number of epochs
     """
@@ -230,7 +230,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def anneal_func(self, t: float) -> float:
-        """Return the fraction of the change that is done after the fraction t of the epochs."""
+        """Return the fraction of the change that is complete after the fraction t of all epochs."""
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
     def get_lr(self) -> list[Rate]:
@@ -243,7 +243,7 @@ class SWALR(LRScheduler):
         rates = []
         for group in self.optimizer.param_groups:
             target = group["swa_lr"]
-            # The rate before annealing, assuming that only this scheduler has changed it.
+            # The rate before the first epoch, if only this scheduler has changed the rate.
             first = target if before == 1 else (group["lr"] - before * target) / (1 - before)
             rates.append(target * now + first * (1 - now))
         return rates

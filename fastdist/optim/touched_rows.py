@@ -1,4 +1,4 @@
-"""Steps with sparse gradients, which read and write only the gradient's rows."""
+"""Steps with sparse gradients: only rows for which the gradient has entries are accessed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ..tensor.tensor import Tensor
 
 
 def step_rows(name: str, gradient: Tensor, tensors: list[Tensor], *numbers: float) -> None:
-    """Update tensors, the last of which is the parameter, at the rows of a sparse gradient.
+    """Update tensors at the rows for which a sparse gradient has entries.
 
-    The update is the kernel touched_rows.NAME; the gradient need not be coalesced.
+    The last of the tensors is the parameter. The kernel sparse.touched_rows.NAME computes the
+    update; the gradient need not be coalesced.
 
     Raises  RuntimeError for a gradient of another shape, and with grad mode on
-    Note    a tensor that is not contiguous is copied before and after
+    Note    a tensor that is not contiguous is copied before the kernel runs, and copied back later
     """
     parameter = tensors[-1]
     layout = parameter._layout

@@ -1,4 +1,4 @@
-"""Updates of parameters in a step, written as a program: if possible, one launch per group."""
+"""Updates of parameters in a step by a program, with one launch per group if possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor
 from .device_numbers import are_on_device
 from .fused import fused
 
-# The key of parameters that can share a launch: dtype and device; None for non-contiguous ones.
+# Parameters of equal Kind can share a launch: dtype and device, or None if not contiguous.
 Kind = tuple[Any, Any] | None
 
 
@@ -30,10 +30,10 @@ def run_program(
 ) -> None:
     """Run a program for each of several parameters.
 
-    `columns` has, for each array of the program, a list of Tensors, one per parameter. `numbers`
-    has a row for each parameter, of numbers or Tensors of one element. A row that all parameters
-    share may have Tensors with one element per parameter: see Note [Numbers on a device]. If
-    `skip`, a Tensor of one element, is not 0, nothing changes.
+    `columns` has one list for each array of the program, with one Tensor per parameter. `numbers`
+    has one row per parameter. A row contains numbers, or Tensors of one element. If all parameters
+    share one row, it may contain columns: Tensors with one element per parameter, see Note [Numbers
+    on a device]. `skip` is a Tensor of one element; if it is not 0, nothing changes.
 
     Contiguous parameters of one dtype and device share one launch. With grad mode on, each line is
     recorded for autograd.
@@ -42,7 +42,7 @@ def run_program(
     # Layouts are interned: contiguous tensors of equal shape, dtype and device share one object.
     are_alike = layouts.count(layouts[0]) == len(layouts)
     if skip is None and are_alike and not is_grad_enabled() and layouts[0]:
-        # Most groups have a single kind.
+        # Usually all parameters of a group have the same Kind.
         kinds = {*map(_kind, {*layouts[0]})}
         kind = kinds.pop()
         is_one = not (kinds or kind is None or kind[0].is_complex)
@@ -67,21 +67,21 @@ def run_program(
 
 
 def as_real(tensor: Tensor) -> Tensor:
-    """Return a tensor; a complex one as a view of pairs of real numbers.
+    """Return a complex tensor as a real view of its parts, and any other tensor unchanged.
 
-    Real and imaginary parts are updated separately, as in PyTorch.
+    So real and imaginary parts are updated separately, as in PyTorch.
     """
     return view_as_real(tensor) if tensor._layout.dtype.is_complex else tensor
 
 
 def alike_in_parts(like: Tensor, value: float) -> Tensor:
-    """Return a Tensor like `like` filled with `value`; in complex numbers, in both parts."""
+    """Return a Tensor like `like` filled with `value`, in complex numbers in both parts."""
     number = complex(value, value) if like._layout.dtype.is_complex else value
     return full_like(like, number).detach()
 
 
 def _parts(layouts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
-    """Return the kinds and lengths of runs of consecutive parameters of equal kind."""
+    """Split the parameters into runs of equal Kind; return the Kind and length of each run."""
     if is_grad_enabled():
         return [(None, len(layouts[0]))]
     if layouts.count(layouts[0]) == len(layouts):
@@ -89,7 +89,7 @@ def _parts(layouts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
         if len({*kinds.values()}) == 1:
             return [(kinds[layouts[0][0]], len(layouts[0]))]
     of_rows = [_kind(*row) for row in zip(*layouts, strict=True)]
-    # Only neighbours are combined, so that parameters that share memory are updated in order.
+    # Only consecutive parameters form a run, so that those that share memory stay in order.
     return [(kind, len([*alike])) for kind, alike in groupby(of_rows)]
 
 
@@ -103,7 +103,7 @@ def _launch(
     program: Program, kind: Any, columns: Sequence[list[Tensor]], numbers: Sequence[Sequence[Any]]
 ) -> None:
     first = numbers[0]
-    if len({*map(id, numbers)}) == 1:  # usually one row, repeated
+    if len({*map(id, numbers)}) == 1:  # the usual case: one row for all parameters
         rows = [[_number(value) for value in first]] * len(numbers)
     else:
         of_row = {id(row): row for row in numbers}
@@ -114,7 +114,7 @@ def _launch(
     try:
         apply(program, rows, *arrays)
     finally:
-        # Even after an error (no memory, Ctrl-C), because some parameters may have been written.
+        # This also runs after an error (no memory, Ctrl-C): some tensors may have been written.
         for name, column in zip(program.arrays, columns, strict=True):
             if name in program.written:
                 bump_all(column)
@@ -127,7 +127,9 @@ def _launch_given(
     at: int,
     skip: Tensor | None,
 ) -> None:
-    """Launch over parameters from position `at` on, with numbers that are on the device."""
+    """Run one launch per row of numbers, some of which are on the device. The parameters are those
+    from position `at` on.
+    """
     begin = 0
     for _, alike in groupby(numbers, id):
         end = begin + len([*alike])
@@ -153,7 +155,7 @@ def _launch_given(
 
 
 def _write_back(column: list[Tensor], written: list[Tensor]) -> None:
-    """Copy results to the parameters that are not contiguous; others were written in place."""
+    """Copy results to non-contiguous parameters; all others were written in place."""
     bump_all([tensor for tensor, made in zip(column, written, strict=True) if made is tensor])
     for tensor, made in zip(column, written, strict=True):
         if made is not tensor:

@@ -3,10 +3,10 @@
 While a profile records, ops take their general path and report their times to
 instrumentation/time_ranges.py, and graph/recordings.py notifies other packages. events.py has
 the recorded events, table.py prints tables, and trace.py writes traces for chrome://tracing and
-HTML pages. activities.py lists the kinds of recorded work, given.py validates arguments (a flag may
-be any value with a truth value), and emitted.py sends ranges to NVIDIA's profilers. Events have
-PyTorch's names for ops (dispatch/declaration.py). A function that is made of ops has an event
-around the events of these ops. A GPU's work is reported per op and not per kernel.
+HTML pages. activities.py lists the kinds of recorded work. given.py validates arguments; a flag may
+be any value with a truth value. emitted.py sends ranges to NVIDIA's profilers. Events have
+PyTorch's names for ops (dispatch/declaration.py). If a function is made of ops, its event contains
+the events of these ops. The work of a GPU is reported for each op, not for each kernel.
 """
 
 from __future__ import annotations

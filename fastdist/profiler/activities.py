@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import enum
-import warnings
 from collections.abc import Iterable
 from typing import Final
 
+from ..core.caller_warning import warn_caller
 from ..devices.gpus import device_count
 
 
 class ProfilerActivity(enum.Enum):
-    """The kinds of work to record. PrivateUse1 means devices other than the CPU and
-    CUDA, such as `sim`.
+    """The kinds of work to record. PrivateUse1 means all devices other than the CPU and CUDA, such
+    as `sim`.
     """
 
     CPU = 0
@@ -24,7 +24,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class DeviceType(enum.Enum):
-    """The device type of an event. PrivateUse1 means devices other than the CPU and CUDA."""
+    """The device type of an event. PrivateUse1 means all devices other than the CPU and CUDA."""
 
     CPU = 0
     CUDA = 1
@@ -59,7 +59,7 @@ def device_type_of(device: str) -> DeviceType:
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """Return the activities that this machine can record."""
+    """Return the kinds of work that can be recorded on this machine."""
     found = {ProfilerActivity.CPU}
     return found | {ProfilerActivity.CUDA} if device_count() else found
 
@@ -67,19 +67,15 @@ def supported_activities() -> set[ProfilerActivity]:
 def activities_of(
     wanted: Iterable[ProfilerActivity] | None, use_cuda: bool | None = None
 ) -> set[ProfilerActivity]:
-    """Return the activities to record, by default all available ones; warn of unavailable ones.
+    """Return the activities to record. Warn of unavailable activities, and leave them out.
 
-    `use_cuda` is the older flag for CUDA.
+    If `wanted` is None, record all available activities. `use_cuda` is an older flag for CUDA.
 
     Raises  ValueError for an activity that is given twice; TypeError for a value that is not an
             activity; AssertionError for an empty collection
     """
     if use_cuda is not None:
-        warnings.warn(
-            "`use_cuda` is deprecated, use `activities` argument instead",
-            FutureWarning,
-            stacklevel=3,
-        )
+        warn_caller("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
         known = set(supported_activities() if wanted is None else wanted) - {ProfilerActivity.CUDA}
         wanted = known | {ProfilerActivity.CUDA} if use_cuda else known
     if wanted is None:
@@ -94,13 +90,13 @@ def activities_of(
     if not found:
         raise AssertionError("No valid profiler activities found")
     for one in sorted(found - supported_activities() - {ProfilerActivity.PrivateUse1}, key=str):
-        warnings.warn(f"{one.name} is not available, disabling {one.name} profiling", stacklevel=3)
+        warn_caller(f"{one.name} is not available, disabling {one.name} profiling")
         found.discard(one)
     return found
 
 
 def activities_with(device: str | None) -> set[ProfilerActivity]:
-    """Return the activities to record: the CPU, and the given kind of device."""
+    """Return the activities to record: the CPU, and the kind of `device` unless it is None."""
     found = {ProfilerActivity.CPU}
     if device is not None:
         is_cuda = device.partition(":")[0] == "cuda"

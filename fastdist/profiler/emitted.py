@@ -1,4 +1,4 @@
-"""`emit_nvtx`: emits ops and gradients as NVTX ranges, which NVIDIA's profilers show."""
+"""`emit_nvtx`: reports ops and gradients as NVTX ranges, which NVIDIA's profilers show."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _next_op_id: Final[Callable[[], int]] = itertools.count(1).__next__
 
 
 class emit_nvtx:
-    """A block in which ops, gradients and record_function blocks are NVTX ranges.
+    """A block in which each op, gradient and record_function block is an NVTX range.
 
-    `nsys profile python train.py` shows them above the kernels that they launch.
+    `nsys profile python train.py` shows the ranges above the kernels that were launched in them.
 
-    Range names are PyTorch's: "aten::mul, seq = 5, op_id = 8, sizes = [[2, 3], []]"; record_shapes
-    adds the sizes. `seq` is the number of the Node that the op records; it is a guess if several
-    threads record at the same time. Work of remote calls is not recorded on the other workers.
+    Range names are PyTorch's: "aten::mul, seq = 5, op_id = 8, sizes = [[2, 3], []]". The sizes are
+    included if record_shapes is set. `seq` is the number of the Node that the op records. If
+    several threads record at the same time, `seq` is a guess. Remote calls are not recorded on
+    other workers.
 
-    Raises  DeviceError without CuPy or a GPU; RuntimeError if it is entered again before it exits
+    Raises  DeviceError without CuPy or a GPU; RuntimeError for a second entry before the exit
     """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
@@ -37,7 +38,7 @@ class emit_nvtx:
             return self
         if self._emitted is not None:
             raise RuntimeError("NVTX annotation context manager is not reentrant")
-        from ..devices.cuda.nvtx import nvtx  # imported late: it loads CuPy
+        from ..devices.cuda.nvtx import nvtx  # imported here, because it loads CuPy
 
         emitted = _Emitted(nvtx(), Wanted(shapes=self.record_shapes))
         backend_of("cuda").synchronize()

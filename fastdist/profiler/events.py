@@ -23,7 +23,7 @@ _NO_SEPARATORS: Final = str.maketrans(" ;\t\n", "____")
 
 
 class FunctionEventAvg(Formatted):
-    """The sum of all events with one name, or of such averages; times are in microseconds.
+    """The sum of events that have one name, or of such sums; times are in microseconds.
 
     Note    fields that cannot be summed, such as `stack`, are taken from the first event
     """
@@ -48,9 +48,9 @@ class FunctionEventAvg(Formatted):
             self._add(event)
 
     def add(self, other: Any) -> Self:
-        """Add an event, or another average, of the same name.
+        """Add an event, or another FunctionEventAvg, that has the same name.
 
-        Raises  AssertionError for a different name
+        Raises  AssertionError if the name differs
         """
         if self.count and other.key != self.key:
             raise AssertionError(f"Expected keys to match, but got {other.key} vs {self.key}")
@@ -70,19 +70,19 @@ class FunctionEventAvg(Formatted):
         self.flops += other.flops
         for name in _OF_ITS_OWN:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        # The outer event of the same name already counts this time.
+        # If `other` is inside an event of the same name, that event already includes its time.
         if not _inside_its_like(other):
             for name in _WITH_WHAT_IS_INSIDE:
                 setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def cpu_time(self) -> float:
-        """The mean time per event."""
+        """The mean time per event, in microseconds."""
         return self.cpu_time_total / max(self.count, 1)
 
     @property
     def device_time(self) -> float:
-        """The mean device time per event."""
+        """The mean device time per event, in microseconds."""
         return self.device_time_total / max(self.count, 1)
 
     def __repr__(self) -> str:
@@ -114,7 +114,7 @@ def _inside_its_like(event: Any) -> bool:
 
 
 class EventList(list[Any]):
-    """Events or averages, in order."""
+    """A list of events or of averages, which can be grouped, printed and exported."""
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -131,10 +131,11 @@ class EventList(list[Any]):
     ) -> EventList:
         """Return one average for each name and worker, in order of first occurrence.
 
-        The flags also group by input shapes, by the group_by_stack_n innermost functions, and by
-        the module that contains the event. Ops have no overloads here.
+        With the flags, events are also grouped by input shapes, by the group_by_stack_n innermost
+        functions of the stack, or by the module that contains them. group_by_overload_name has no
+        effect, because ops have no overloads here.
 
-        Raises  TypeError or ValueError for a value that is not a number of functions; TypeError
+        Raises  TypeError or ValueError if group_by_stack_n is not a number of functions; TypeError
                 for a flag without a truth value
         """
         by_shapes = is_asked_for("key_averages(group_by_input_shape)", group_by_input_shapes)
@@ -156,7 +157,7 @@ class EventList(list[Any]):
         return averages
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all events."""
+        """Return the sum of all events as one entry."""
         return FunctionEventAvg("Total", self)
 
     def table(
@@ -170,13 +171,14 @@ class EventList(list[Any]):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """Return a table with a row for each entry; with sort_by, the largest value comes first.
+        """Return a table with one row per entry. If sort_by is given, rows are sorted by this
+        column, and the largest value comes first.
 
         Raises  ValueError for an unknown column or unit
-        Note    a name that is too long is cut in the middle, because the end of a call's name says
-                which op ran
+        Note    a name that is too long is cut in the middle, because the end of the name of a
+                remote call shows which op ran
         """
-        from .table import Form, table_of  # imported when used: few workers print tables
+        from .table import Form, table_of  # imported on use, because few workers print tables
 
         form = Form(
             *(sort_by, row_limit, max_src_column_width, max_name_column_width),
@@ -188,14 +190,14 @@ class EventList(list[Any]):
         return self.table()
 
     def _repr_html_(self) -> str:
-        """Return a table of the entries with the longest times, for a notebook."""
+        """Return a table for a notebook, with the entries that have the longest times."""
         from .table import Form, html_of
 
         form = Form("self_cpu_time_total", _ROWS_OF_A_CELL, 75, 55, 80, None, False, None)
         return html_of(self, self.self_cpu_time_total, form)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace for chrome://tracing and Perfetto, compressed if the name ends in .gz."""
+        """Write a trace for chrome://tracing and Perfetto; compress it if path ends in .gz."""
         from .trace import Trace
 
         Trace(self).export(path)
@@ -207,8 +209,8 @@ class EventList(list[Any]):
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
-        """Write stacks for flame graph tools: a line for each event that has a stack. It lists the
-        functions, outermost first, and the microseconds.
+        """Write stacks for flame graph tools. Each event that has a stack is one line: its
+        functions, outermost first, and the microseconds of the metric.
 
         Raises  ValueError for a metric that is not a self time
         """
@@ -222,15 +224,15 @@ class EventList(list[Any]):
                     file.write(f"{';'.join(entries)} {time_us}\n")
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
-        """Write an HTML page with the time line; it needs no network."""
+        """Write an HTML page with the time line; the page works without a network."""
         from .trace import Trace
 
         Trace(self).export_html(path, title)
 
 
 def events_of(ranges: Sequence[TimeRange]) -> EventList:
-    """Return the events of ranges in the order of their starts, linked to the events
-    inside them.
+    """Return the events of ranges, in the order in which they began. Each event is linked to the
+    events inside it.
     """
     origin_ns = ranges[0].start_ns if ranges else 0
     events = EventList()
@@ -257,7 +259,7 @@ def events_of(ranges: Sequence[TimeRange]) -> EventList:
 
 
 def _give_kernels(events: Sequence[FunctionEvent]) -> None:
-    """Add the device work of each op to the op and to the events around it."""
+    """Add the time of each op's device work to this op, and to the events that contain it."""
     ops = {(e.node_id, e.kernel_id): e for e in events if e.kernel_id and e.category != "kernel"}
     for event in events:
         op = ops.get((event.node_id, event.kernel_id))
@@ -274,12 +276,12 @@ def _give_kernels(events: Sequence[FunctionEvent]) -> None:
 
 
 def _lead_gradients_to_ops(events: Sequence[FunctionEvent]) -> None:
-    """Give each gradient, and the events inside it, the thread, stack and module of its op."""
+    """Give each gradient, and all events inside it, the thread, stack and module of its op."""
     ops: dict[tuple[int, int], FunctionEvent] = {}
     for event in events:
         if event.sequence_nr >= 0 and event.category == "op":
             ops.setdefault((event.node_id, event.sequence_nr), event)
-    for event in events:  # outer events precede inner ones
+    for event in events:  # an event comes before the events inside it
         if event.category == "backward":
             op = ops.get((event.node_id, event.sequence_nr))
             if op is not None:
@@ -302,7 +304,7 @@ class KeyAverages:
         raise NotImplementedError
 
     def _repr_html_(self) -> str | None:
-        """Return a table of the entries with the longest times, for a notebook."""
+        """Return a table for a notebook, with the entries that have the longest times."""
         return self.key_averages()._repr_html_()
 
     def key_averages(

@@ -1,4 +1,4 @@
-"""Formats times and bytes for tables, and has the older names of device times."""
+"""Formats times and bytes for tables; adds device times under older names to events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def duration(us: float, unit: str | None = None) -> str:
-    """Return microseconds as text in a unit: s, ms or us, by default one that fits."""
+    """Return microseconds as text in s, ms or us; if unit is None, in the unit that fits."""
     if unit == "s" or (unit is None and us >= 1e6):
         return f"{us / 1e6:.3f}s"
     if unit == "ms" or (unit is None and us >= 1e3):
@@ -40,7 +40,7 @@ def _older(name: str, of_today: str) -> Any:
 class Formatted:
     """The properties that events and averages share."""
 
-    # Fixed values: ops have no overloads here, and PyTorch's legacy profiler does not exist.
+    # Constants: ops have no overloads in fastdist, and there is no legacy profiler.
     overload_name = ""
     is_legacy = False
     cpu_time_str = _shown("cpu_time")

@@ -42,22 +42,24 @@ class Kernel(NamedTuple):
 class FunctionEvent(Formatted):
     """One op, gradient, remote call or record_function block; times are in microseconds.
 
-    `self_cpu_time_total` excludes the events inside it. It is 0 for an asynchronous event, such as
-    a remote call, which only waits. `node_id` is the worker on which the event ran, or -1 outside
-    of RPC. `is_remote` means that it was received with the answer to a call. `flops` counts
-    floating-point operations; 0 if not recorded or not known. `stack` is the Python stack at the
-    start, innermost function first; empty if not recorded. An op and its gradient have the same
-    `sequence_nr`; -1 for other events. A gradient, and the events inside it, have the op's `stack`
-    and `module_hierarchy` (the path of the module that contains it). Their `fwd_thread` is the op's
-    thread. `scope` is 1 for a gradient, 7 for a record_function block, else 0. Steps of a profile
-    have one `name` for tables, and different values of `trace_name`.
+    `self_cpu_time_total` excludes the events inside this event. It is 0 for an asynchronous event,
+    such as a remote call, which only waits. `node_id` is the worker on which the event ran, or -1
+    outside of RPC. `is_remote` means that the event was received with the answer to a call. `flops`
+    is the number of floating-point operations, or 0 if it is not recorded or not known. `stack` is
+    the Python stack at the start, innermost function first, or empty if it is not recorded. An op
+    and its gradient have the same `sequence_nr`; other events have -1. A gradient, and the events
+    inside it, have the `stack` and the `module_hierarchy` of the op, and `fwd_thread` is the op's
+    thread. `module_hierarchy` is the path of the module that contains an event. `scope` is 1 for a
+    gradient, 7 for a record_function block, and 0 otherwise. All steps of a profile have the same
+    `name`, which tables show, but different values of `trace_name`.
 
     `cause` is the op to which a gradient or a kernel belongs. `kernels` lists the device work of an
-    op; `device_time_total` is its time plus inner events' time. A kernel is an event too, with
-    a `device_type` other than the CPU and no CPU time. `use_device` is the kind of device that the
-    event used, or None. `cpu_memory_usage` is the number of bytes that its thread allocated for
-    results of ops while it ran, minus the bytes that were freed. `self_cpu_memory_usage` excludes
-    inner events. `device_memory_usage` and its self version do the same for other devices.
+    op. `device_time_total` is the time of this work, and of the device work of inner events. A
+    kernel is an event too; its `device_type` is not the CPU, and it has no CPU time. `use_device`
+    is the kind of device that the event used, or None. `cpu_memory_usage` is the number of bytes
+    that the event's thread allocated for results of ops during the event, minus the bytes that were
+    freed. `self_cpu_memory_usage` excludes inner events. `device_memory_usage` and
+    `self_device_memory_usage` are the same numbers for other devices.
     """
 
     def __init__(self, known: TimeRange, origin_ns: int, number: int = 0) -> None:
@@ -105,7 +107,7 @@ class FunctionEvent(Formatted):
 
     @property
     def structured_input_shapes(self) -> list[list[int]]:
-        """The same as input_shapes, because ops here do not take lists of tensors."""
+        """The same as input_shapes, because no op in fastdist takes lists of tensors."""
         return self.input_shapes
 
     def __repr__(self) -> str:
@@ -122,9 +124,8 @@ class FunctionEvent(Formatted):
 
 
 class Arrow(NamedTuple):
-    """An arrow from a time of one event to a time of another: from a message or an op to its
-    result.
-
+    """An arrow from a point of time in one event to a point of time in another. The arrow leads
+    from a message or an op to its result.
     Units   microseconds, as for events
     """
 

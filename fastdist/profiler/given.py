@@ -14,7 +14,7 @@ _SCHEDULE = "profiler.schedule(wait=1, warmup=1, active=2)"
 
 
 def require_callable(name: str, given: object, takes: str, example: str) -> None:
-    """Raise TypeError unless `given` is None, or a callable with these parameters."""
+    """Raise TypeError unless `given` is None or callable; `takes` describes its parameters."""
     if given is not None and not callable(given):
         raise TypeError(
             f"profile({name}=...): expected a function of {takes}, such as {example}, got "
@@ -77,7 +77,7 @@ def is_asked_for(name: str, given: object) -> bool:
 def wanted_in_profile(
     *, shapes: object, flops: object, stack: object, memory: object, modules: object, device: bool
 ) -> Wanted:
-    """Return the values to record, from the flags of a profile.
+    """Return the kinds of values that a profile records, from the profile's flags.
 
     Raises  TypeError for a flag without a truth value
     """
@@ -92,7 +92,7 @@ def wanted_in_profile(
 
 
 def listed_activities(given: Any) -> Iterable[ProfilerActivity] | None:
-    """Return the activities, or None if none are given.
+    """Return the given activities, or None if `given` is None.
 
     Raises  TypeError for a value that is not a collection of activities
     """

@@ -13,8 +13,8 @@ _WORDS: Final = re.compile(r"(\d+)")
 
 
 class Lane(NamedTuple):
-    """A row. Python may reuse a thread's identity: such threads have separate rows. `waits` marks
-    the row of remote calls, which overlap.
+    """A row. Python may reuse a thread's id for a later thread; these threads have separate rows.
+    `waits` is true for a row of remote calls, which overlap.
     """
 
     process: int
@@ -25,7 +25,7 @@ class Lane(NamedTuple):
 
 
 def process_of(event: FunctionEvent) -> int:
-    """Return the id of the worker, or of the process outside of a group."""
+    """Return the id of the worker, or outside of a group, the id of the process."""
     return event.node_id if event.node_id >= 0 else os.getpid()
 
 
@@ -36,11 +36,11 @@ def lane_of(event: FunctionEvent) -> Lane:
 
 
 def lanes_of(events: Sequence[FunctionEvent]) -> list[Lane]:
-    """Return all rows: process by process, threads before streams, the main thread first."""
+    """Return all rows, sorted by process. Threads precede streams; the main thread is first."""
     return sorted(dict.fromkeys(map(lane_of, events)), key=_place_of)
 
 
 def _place_of(lane: Lane) -> tuple[Any, ...]:
-    # Sorts pool-2 before pool-10, and a thread's remote calls next to its other work.
+    # pool-2 precedes pool-10, and a thread's remote calls are next to the thread's other work.
     words = [(len(word), word) if word.isdigit() else (0, word) for word in _WORDS.split(lane.name)]
     return lane.process, lane.is_stream, lane.name != "MainThread", words, lane.thread, lane.waits

@@ -22,7 +22,7 @@ def page_of(
     arrows: Sequence[tuple[int, float, int, float]],
     critical: Collection[int],
 ) -> str:
-    """Return the page. Each arrow leads from (event index, time) to (event index, time).
+    """Return the page. An arrow has two ends; each end is an event index followed by a time.
 
     Units   microseconds
     """
@@ -49,12 +49,12 @@ def page_of(
         "texts": list(texts),
         "arrows": arrows,
     }
-    # A name may contain "</script>", which would end the script.
+    # In JSON, "<" is replaced, because a name may contain "</script>", which would end the script.
     return _page().replace(_PLACE, json.dumps(told).replace("<", "\\u003c"))
 
 
 def _told_of(event: FunctionEvent) -> list[str]:
-    """Return the lines that the page shows for an event in addition to its name and times."""
+    """Return the lines that the page shows for an event, without its name and times."""
     told = []
     if event.module_hierarchy:
         told.append(f"in {event.module_hierarchy}")

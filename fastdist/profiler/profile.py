@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ..core.folded_frames import folds
 from ..core.missing import refusing
 from ..graph import recordings
 from ..instrumentation.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
@@ -36,9 +37,9 @@ def default_trace_id() -> str:
 
 
 def refuse_config(experimental_config: object) -> None:
-    """Raise NotImplementedError for any configuration of PyTorch's own recorder.
+    """Raise an error for any configuration of PyTorch's own recorder.
 
-    Raises  NotImplementedError
+    Raises  NotImplementedError unless the configuration is None
     """
     if experimental_config is not None:
         raise NotImplementedError(
@@ -48,7 +49,7 @@ def refuse_config(experimental_config: object) -> None:
 
 
 def kineto_available() -> bool:
-    """Return False: PyTorch's kernel recorder, Kineto, is not used."""
+    """Return False, because Kineto, PyTorch's recorder of kernels, is not used."""
     return False
 
 
@@ -58,7 +59,7 @@ def tensorboard_trace_handler(
     use_gzip: bool = False,
     use_python_export: bool = False,
 ) -> Callable[[profile], None]:
-    """Return a function that writes each trace to a folder, for TensorBoard's profiler plugin.
+    """Return a function that writes traces for TensorBoard's profiler plugin to a folder.
 
     Note    use_python_export is ignored
     """
@@ -76,36 +77,40 @@ def tensorboard_trace_handler(
 class profile(KeyAverages):
     """`with profile() as p:` records the times of ops; `p.key_averages().table()` prints them.
 
-    With a schedule, `step()` ends a step, and on_trace_ready(p) is called at the end of the last
-    step of each recording; without a schedule, at the end of the block. Remote calls are profiled
-    on the other workers with the same options; their events are returned with the answers.
+    With a schedule, `step()` ends a step, and on_trace_ready(p) is called after the last step of
+    each recording. Without a schedule, on_trace_ready(p) is called at the end of the block. Remote
+    calls are profiled on the other workers with the same options; their events are returned with
+    the answers.
 
-    Note    while it records, ops take their general path, as under autocast, and gradients
-            consist of ops; both take longer than usual. An op of 9 us takes 1 us more with
-            shapes, 0.3 us with flops, 3 us with stacks (more if they are deep), 4 us with memory
+    Note    during a recording, ops take their general path, as under autocast, and gradients are
+            computed by ops; both take longer than usual. An op of 9 us takes 1 us more with
+            shapes, 0.3 us with flops, 3 us with stacks (more for deep stacks), 4 us with memory
 
     Args:
-        activities: The devices to record, such as [ProfilerActivity.CPU]; all that exist if None.
-            With CUDA (PrivateUse1 for `sim`), device events around each op measure its time on the
-            device. An op has one kernel, which stands for all that it launched.
-        schedule: A function from the number of a step to its ProfilerAction; records all if None.
-        on_trace_ready: Called with this profile at the end of each recording; nothing if None.
+        activities: The kinds of work to record, such as [ProfilerActivity.CPU]. If None, all that
+            are available. With CUDA (PrivateUse1 for `sim`), device events before and after each op
+            measure its time on the device. All kernels that an op launched are reported as one.
+        schedule: A function from the number of a step to its ProfilerAction. If None, all steps are
+            recorded.
+        on_trace_ready: A function that takes this profile at the end of each recording, or None.
         record_shapes: Whether to record the input shapes of ops.
-        profile_memory: Whether to record bytes that results of ops allocate and free on the CPU,
-            but not tensors that no op makes, such as results of `ones`; on other devices all bytes.
+        profile_memory: Whether to record the bytes that are allocated and freed. On the CPU these
+            are only results of ops, so results of functions such as `ones` are not included. On
+            other devices all bytes are included.
         with_stack: Whether to record the Python stack at the start of each event. A gradient has
-            the stack of its op. Work for another worker has the stack down to the called function.
+            the stack of its op. In work for another worker, the stack ends at the called function.
         with_flops: Whether to count the operations of matrix products, convolutions, sums and
             elementwise products.
         with_modules: Whether to record calls of modules under PyTorch's names
             ("nn.Module: Linear_0"), and for each event the path of the module that contains it
             ("Net.encoder.0"). A gradient has the path of its op.
-        experimental_config: Must be None: it has options of PyTorch's own recorder.
+        experimental_config: Must be None: its values are options of PyTorch's own recorder.
         execution_trace_observer: An object with start(), stop() and cleanup(), called at the start
-            and the end of each recording and at the end of the profile.
+            and the end of each recording and at the end of the profile; None: no observer.
         acc_events: Whether to keep the events of earlier recordings when a new one begins.
-        use_cuda: The older way to record CUDA; prefer activities.
-        custom_trace_id_callback: Returns the id of each recording; a random id if None.
+        use_cuda: An older flag for recording CUDA; None: `activities` decides.
+        custom_trace_id_callback: A function that returns an id for each recording. If None, ids
+            are random.
         post_processing_timeout_s: Ignored.
 
     Raises:
@@ -120,6 +125,7 @@ class profile(KeyAverages):
         True
     """
 
+    @folds
     def __init__(
         self,
         *,
@@ -147,7 +153,7 @@ class profile(KeyAverages):
         self.record_shapes, self.with_flops = record_shapes, with_flops
         self.with_stack, self.with_modules = with_stack, with_modules
         self.profile_memory = profile_memory
-        self._wanted()  # raises for an invalid flag before recording begins
+        self._wanted()  # raises an error for an invalid flag, before recording begins
         self.acc_events = is_asked_for("profile(acc_events)", acc_events)
         self.execution_trace_observer = execution_trace_observer
         self.custom_trace_id_callback = custom_trace_id_callback
@@ -209,8 +215,8 @@ class profile(KeyAverages):
             recordings.begin(recording := Recording(wanted=self._wanted()))
             self._recording = recording
         elif action is ProfilerAction.WARMUP and self._warmup is None:
-            # Ops take the same path as in a recording, so that their caches are filled, above all
-            # with kernels that are compiled at their first use.
+            # In a warmup, ops take the same path as in a recording. So their caches are filled, and
+            # kernels that are compiled on first use are ready.
             recordings.begin(recording := Recording(limit=0, wanted=self._wanted()))
             self._warmup = recording
         self._step_began_ns = clock()
@@ -266,11 +272,11 @@ class profile(KeyAverages):
         return self._events
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Add a text to the traces of this profile."""
+        """Add a text under the name `key` to the traces of this profile."""
         self._metadata[key] = str(value)
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Add a value, given as JSON, to the traces of this profile.
+        """Add a value, given as JSON, under the name `key` to the traces of this profile.
 
         Raises  ValueError for invalid JSON
         """
@@ -279,17 +285,17 @@ class profile(KeyAverages):
     preset_metadata_json = add_metadata_json
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
-        """Use callback() to make the ids of later recordings."""
+        """Use callback() to make the ids of all later recordings."""
         self.custom_trace_id_callback = callback
 
     def get_trace_id(self) -> str | None:
-        """Return the id of the last recording; None before the first."""
+        """Return the id of the last recording, or None before the first recording."""
         return self._trace_id or None
 
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]
     ) -> None:
-        """Pause or resume the activities in the current recording."""
+        """Pause or resume the recording of these activities in the current recording."""
         known = set(activities)
         if self._recording is not None:
             self._recording.switch(
@@ -300,8 +306,8 @@ class profile(KeyAverages):
     def export_chrome_trace(
         self, path: str | os.PathLike[str], use_python_export: bool = False
     ) -> None:
-        """Write a trace for chrome://tracing and Perfetto, compressed if the name ends in .gz."""
-        from .trace import Trace  # imported when used: few profiles are written
+        """Write a trace for chrome://tracing and Perfetto; compress it if path ends in .gz."""
+        from .trace import Trace  # imported on use, because few profiles are written
 
         told = {"record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops"}
         asked = {name: 1 for name in sorted(told) if getattr(self, name)}
@@ -309,13 +315,13 @@ class profile(KeyAverages):
         Trace(self._events, metadata=metadata).export(path)
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
-        """Write an HTML page with the time line; it needs no network."""
+        """Write an HTML page with the time line; the page works without a network."""
         self._events.export_html(path, title)
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
-        """Write stacks for flame graph tools: a line for each event that has a stack."""
+        """Write stacks for flame graph tools, one line per event that has a stack."""
         self._events.export_stacks(path, metric)
 
     export_memory_timeline = refusing(

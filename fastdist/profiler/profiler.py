@@ -1,4 +1,4 @@
-"""The names of this package that PyTorch has in its file profiler.py."""
+"""The names that PyTorch has in profiler/profiler.py, and fastdist in other files."""
 
 from __future__ import annotations
 

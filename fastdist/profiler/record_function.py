@@ -1,4 +1,4 @@
-"""`record_function`: gives a block or function of the program a name in profiles."""
+"""`record_function`: names a block or a function of the program in profiles."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class record_function:
-    """A named range of the program, as a block or a decorator."""
+    """A named range of time in the program: a context for a block, or a function's decorator."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
-        # A stack, because one object may be entered again before it exits.
+        # A list is used as a stack, because one object may be entered again before it exits.
         self._open: list[time_range] = []
 
     def __enter__(self) -> Self:
@@ -36,10 +36,10 @@ class record_function:
         self._open.pop().__exit__(kind, error, trace)
 
     def _call_end_callbacks_on_future(self, fut: Future[T]) -> Future[T]:
-        """Let the range end when a Future is done instead of at the end of the block. Return a
-        Future that is done afterwards.
+        """End the range when a Future is done, instead of at the end of the block. Return another
+        Future that is done after the end of the range.
 
-        Raises  RuntimeError outside of the block, and for a second call in it
+        Raises  RuntimeError outside of the block, and for a second call in the same block
         Note    a range that ends in another thread is asynchronous, and contains no events
         """
         opened = self._open[-1] if self._open else None

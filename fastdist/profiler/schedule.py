@@ -9,8 +9,8 @@ from ..core.short_repr import short_repr
 
 
 class ProfilerAction(enum.Enum):
-    """The action of a profile in a step. Schedules never return DEVICE_STOPPED, which only
-    PyTorch's recorder uses.
+    """The action of a profile in one step. Only PyTorch's recorder uses DEVICE_STOPPED; a schedule
+    never returns this action.
     """
 
     NONE = 0
@@ -29,14 +29,14 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:
-    """Return a schedule that skips skip_first steps and then repeats a cycle `repeat` times (0:
-    forever).
+    """Return a schedule that skips skip_first steps, and then repeats a cycle `repeat` times. If
+    repeat is 0, the cycle is repeated without end.
 
     A cycle has `wait` steps without recording, `warmup` steps whose events are dropped, and
-    `active` steps whose events are kept. skip_first_wait leaves out the wait of the first cycle.
+    `active` steps whose events are kept. With skip_first_wait, the first cycle has no `wait` steps.
 
-    Raises  ValueError for negative numbers, or no active step; TypeError for a value that is not an
-            integer
+    Raises  ValueError for a negative number, or if active is 0; TypeError if a number of steps is
+            not an integer
     """
     given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
     for name, number in {**given, "skip_first": skip_first}.items():

@@ -1,4 +1,4 @@
-"""Prints events or averages as a table with one row each."""
+"""Prints events or averages as a table, with one row for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FLOP_UNITS: Final = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 
 
 class Form(NamedTuple):
-    """The options of a table; widths are numbers of characters."""
+    """The options of a table; widths are in characters."""
 
     sort_by: str | None = None
     row_limit: int = 100
@@ -42,9 +42,9 @@ class Form(NamedTuple):
     time_unit: str | None = None
 
     def rows_of(self, entries: Sequence[Any]) -> list[Any]:
-        """Return the entries to show, in order.
+        """Return the entries that the table shows, in the order of its rows.
 
-        Raises  ValueError for an unknown column; TypeError for a value that is not a name or number
+        Raises  ValueError if sort_by is unknown; TypeError if an option has the wrong type
         """
         rows = list(entries)
         if self.sort_by is not None:
@@ -70,7 +70,7 @@ class Form(NamedTuple):
         return rows if self.row_limit < 0 else rows[: self.row_limit]
 
     def duration(self, us: float) -> str:
-        """Return a time as text."""
+        """Return a time as text, in the unit of the table."""
         return duration(us, self.time_unit)
 
 
@@ -118,7 +118,7 @@ def _parts_of(
 
 
 def _drawn(columns: list[str], cells: list[list[str]], form: Form) -> list[str]:
-    """Return the lines of the table, with its header."""
+    """Return the lines of the table as text, with its header."""
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     rule = "  ".join("-" * width for width in widths)
     lines = [
@@ -132,7 +132,7 @@ def _drawn(columns: list[str], cells: list[list[str]], form: Form) -> list[str]:
 
 
 def _down(cell: list[str], row: Any, form: Form) -> list[list[str]]:
-    """Return the lines of a row: its stack takes several lines, and an empty line follows."""
+    """Return the lines of a row: one for each function of its stack, and then an empty line."""
     places = [_end_of(entry, form.max_src_column_width) for entry in row.stack] or [""]
     return [
         [*(cell if n == 0 else [""] * len(cell)), place] for n, place in enumerate([*places, ""])
@@ -140,7 +140,7 @@ def _down(cell: list[str], row: Any, form: Form) -> list[list[str]]:
 
 
 def _end_of(text: str, width: int | None) -> str:
-    text = one_line(text)  # the name may be a user's or another worker's
+    text = one_line(text)  # the text may come from a user or another worker
     return text if width is None or len(text) <= width else f"...{text[3 - width :]}"
 
 
@@ -158,7 +158,7 @@ def _times_of(row: Any, total: float, form: Form) -> list[str]:
         _both_ends_of(row.key, form.max_name_column_width),
         f"{100 * row.self_cpu_time_total / whole:.2f}%",
         form.duration(row.self_cpu_time_total),
-        # Asynchronous events do not count as time of a thread.
+        # The time of an asynchronous event is not spent in a thread, so the percentage is 0.
         f"{0 if row.is_async else 100 * row.cpu_time_total / whole:.2f}%",
         form.duration(row.cpu_time_total),
         form.duration(row.cpu_time),
@@ -194,7 +194,7 @@ def _more_columns(rows: Sequence[Any], device: str, form: Form) -> list[_Column]
     ]
     known = [row.flops for row in rows if row.flops]
     if known:
-        # The unit suits the smallest value, so that no value is below 1.
+        # The unit is chosen for the smallest value, so that all values are at least 1.
         power = min(int(math.log10(min(known)) / 3), len(_FLOP_UNITS) - 1)
         columns.append((f"Total {_FLOP_UNITS[power]}", lambda row: _flops_of(row, 1000**power)))
     return columns

@@ -22,8 +22,8 @@ _CATEGORIES: Final = {
 
 
 class Trace(NamedTuple):
-    """The events to draw, arrows between them, and the ids (by id()) of the critical events.
-    `metadata` has further values for the trace file, by name.
+    """The events to draw, the arrows between events, and the id() of each critical event.
+    `metadata` maps names to more values for the trace file.
     """
 
     events: Sequence[FunctionEvent]
@@ -34,8 +34,8 @@ class Trace(NamedTuple):
 
     def for_chrome(self) -> dict[str, Any]:
         """Return the JSON for chrome://tracing and Perfetto. Each worker is a process, and each
-        thread or stream is a row. Arrows lead from an op to its gradient, and to a device's work
-        for it.
+        thread or stream is a row. Arrows lead from an op to its gradient, and to the device work
+        of the op.
         """
         lanes = {lane: number for number, lane in enumerate(lanes_of(self.events), 1)}
         listed: list[dict[str, Any]] = self._names_of(lanes)
@@ -80,7 +80,8 @@ class Trace(NamedTuple):
         told |= {"args": args} if args else {}
         if not event.is_async:
             return [told | {"ph": "X", "dur": end_us - start_us}]
-        # Remote calls overlap, but the events of a row must not.
+        # Remote calls overlap, but events in a row must not. So calls are asynchronous trace
+        # events.
         ids = {"id": f"call {number}"}
         return [told | ids | {"ph": "b"}, told | ids | {"ph": "e", "ts": end_us}]
 
@@ -108,7 +109,7 @@ class Trace(NamedTuple):
         Path(path).write_text(self.as_page(title), encoding="utf-8")
 
 
-# PyTorch's names for arrows from an op to an event of this category.
+# PyTorch's names for an arrow from an op to an event, by the category of this event.
 _LINKS: Final = {"backward": "fwdbwd", "kernel": "ac2g"}
 
 

@@ -1,4 +1,4 @@
-"""Generators: a seed, and the used length of its stream of random numbers."""
+"""Generators: each has a seed, and the used length of the seed's stream of random numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.errors import DTypeError
+from ..core.folded_frames import folds
 from ..system.forked_locks import renew_in_children
 from . import philox
 
@@ -24,15 +25,16 @@ _STATE_BYTES: Final = 16
 
 # Note [Draws in a graph]
 # A replayed CUDA graph must draw new numbers at each replay, but the arguments of its kernels are
-# fixed at the capture. So captured kernels read the seed and the first block from an array in the
-# device's memory, and count blocks from 0. Each replay reserves as many blocks of the generator as
-# the capture counted, and writes their start to that array. It thus draws the same numbers as the
-# program without a graph.
+# fixed at the capture. So captured kernels read the seed and the first block of a replay from an
+# array in the device's memory. Their arguments are only offsets from that block. Each replay
+# reserves as many blocks of the generator as the capture counted, and writes the seed and the first
+# of these blocks to that array. A replay thus draws the same numbers as the program without a
+# graph.
 
 
 class CapturedDraws:
-    """The number of blocks that a graph draws from a generator, and the array from which its
-    kernels read the start.
+    """The number of blocks that a graph draws from a generator, and the array from which the
+    graph's kernels read the seed and the first block.
 
     Thread  only the capturing thread
     """
@@ -41,16 +43,16 @@ class CapturedDraws:
         self.place, self.blocks = place, 0
 
     def reserve(self, blocks: int) -> tuple[Any, int]:
-        """Count blocks; return the array that replaces the seed, and the offset of the
-        first block.
+        """Count blocks. Return the array that replaces the seed, and the offset of the first block
+        from the start of a replay.
         """
         first, self.blocks = self.blocks, self.blocks + operator.index(blocks)
         return self.place, first
 
 
 class Bookmark(NamedTuple):
-    """The position of a Generator: its seed and next block. In a captured graph, the offset is
-    relative to the start of each replay.
+    """The position of a Generator: its seed, and its next block (`offset`). In a captured graph,
+    `offset` is relative to the first block of a replay.
     """
 
     seed: int | None
@@ -61,9 +63,9 @@ class Bookmark(NamedTuple):
 class Generator:
     """A stream of random numbers. Each draw reserves a part of it, so threads never share numbers.
 
-    Thread  any; the program must order draws of two threads if their order matters
-    Note    devices call `reserve`: their kernels compute the numbers of `philox` from (seed, first
-            block)
+    Thread  any; the program must order the draws of two threads if the order matters
+    Note    devices call `reserve`, and give the seed and the first block to their kernels, which
+            compute the same numbers as `philox`
 
     Args:
         device: The device on which numbers are drawn.
@@ -77,22 +79,24 @@ class Generator:
         fastdist.Size([2])
     """
 
-    # Guards _seed and _offset of all generators, for a few assignments. Nothing is called while it
-    # is held, because a signal handler could run there, and may draw or save the state. From Python
-    # 3.14 on, a handler may run right after the lock is taken, before any assignment. So the
-    # lock is reentrant.
+    # Guards _seed and _offset of all generators. It is held for a few assignments, without any
+    # call: a signal handler could run during a call, and handlers may draw numbers or save the
+    # state. From Python 3.14 on, a handler may run right after the lock is taken, before any
+    # assignment. So the lock is reentrant.
     _stream_lock = threading.RLock()
 
-    # Class attributes, for subclasses that skip __init__: their generators are on the CPU.
+    # Defaults for subclasses whose __init__ does not call this one: such generators are on the CPU.
     device: Device = CPU
-    # The state of the capture while a graph is captured. See Note [Draws in a graph].
+    # The draws of the graph that is being captured, if any. See Note [Draws in a graph].
     captured: CapturedDraws | None = None
     _seed = DEFAULT_SEED
     _offset = 0
 
+    @folds
     def __init__(self, device: str | Device = CPU) -> None:
         self.device = Device.parse(device)
 
+    @folds
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream from a seed.
 
@@ -116,11 +120,11 @@ class Generator:
         """Return the seed of this stream."""
         return self._seed
 
-    # Makes the Tensor that get_state returns from an array; set by ops/create/random.py.
+    # Converts an array to the Tensor that get_state returns. ops/create/random.py sets it.
     as_tensor: ClassVar[Callable[[np.ndarray], Any]] = staticmethod(lambda array: array)
 
     def get_state(self) -> Any:
-        """Return the position in the stream as a Tensor, for set_state of any generator.
+        """Return the position in the stream as a Tensor that any generator's `set_state` accepts.
 
         Shape   (16,)
         Dtype   uint8
@@ -141,7 +145,7 @@ class Generator:
         return np.array(state, "<u8").view(np.uint8)
 
     def set_state(self, new_state: Any) -> Generator:
-        """Continue from the position in new_state, and return this generator.
+        """Continue from the position in `new_state`, and return this generator.
 
         Raises  RuntimeError for a value that get_state cannot have returned
         """
@@ -158,8 +162,8 @@ class Generator:
         return self
 
     def bookmark(self) -> Bookmark:
-        """Return the position in the stream, or during a capture the position in the
-        graph's part.
+        """Return the position in the stream. During a capture, return the number of blocks that the
+        graph has drawn so far.
         """
         if (captured := self.captured) is not None:
             return Bookmark(None, captured.blocks, captured)
@@ -169,9 +173,9 @@ class Generator:
     def go_to(self, mark: Bookmark) -> None:
         """Continue from a bookmark.
 
-        Raises  RuntimeError if the bookmark and this generator do not belong to the same capture,
-                or if only one of them belongs to a capture: a graph's numbers change with each
-                replay
+        Raises  RuntimeError if the bookmark was made during a capture and this generator is not in
+                the same capture, or if only this generator is in a capture: a graph's numbers
+                change with each replay
         """
         if mark.captured is not self.captured:
             raise RuntimeError(
@@ -186,7 +190,7 @@ class Generator:
             self._seed, self._offset = mark.seed or 0, mark.offset
 
     def reserve(self, blocks: int) -> tuple[int, int]:
-        """Reserve blocks of the stream; return its seed and the first block."""
+        """Reserve blocks of the stream; return the seed and the first of these blocks."""
         blocks = operator.index(blocks)  # a non-integer would spoil all later draws
         with self._stream_lock:
             seed, first = self._seed, self._offset
@@ -201,8 +205,8 @@ class Generator:
     def reserve_uniform(
         self, shape: Sequence[int], dtype: np.dtype[Any], *, of: CapturedDraws | None = None
     ) -> tuple[Any, int]:
-        """Reserve the blocks of `uniform`, for a kernel that computes the numbers. With `of`,
-        reserve them from a graph's part of the stream.
+        """Reserve the blocks that `uniform` needs, for a kernel that computes the numbers. With
+        `of`, reserve blocks of that captured graph.
         """
         return (of or self).reserve(philox.blocks_for(prod(shape), philox.words_each(dtype)))
 
@@ -219,7 +223,7 @@ class Generator:
         return (of or self).reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
 
     def open_uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-        """Return numbers in (0, 1) as float64, with as many random bits as dtype uses."""
+        """Return float64 numbers in (0, 1); each uses as many words as a number of `dtype`."""
         part = self.reserve_uniform(shape, dtype)
         return philox.open_uniform(*part, prod(shape), dtype).reshape(shape)
 
@@ -238,7 +242,7 @@ class Generator:
         """Reserve the blocks that `integers` needs, like reserve_uniform; return the kernel's
         arguments: seed, first block, low and high.
 
-        Raises  RuntimeError in the cases in which `integers` raises it
+        Raises  RuntimeError for the same ranges as `integers`
         """
         if low >= high:
             raise RuntimeError(
@@ -263,20 +267,21 @@ def _restore(device: Device, state: np.ndarray) -> Generator:
     return Generator(device).set_state(state)
 
 
-# Guards the two variables below; reentrant for finalizers and signal handlers that draw.
+# Guards _defaults and _default_seed. It is reentrant, because a finalizer or a signal handler may
+# draw numbers while its thread holds the lock.
 _defaults_lock = threading.RLock()
 _defaults: Final[dict[Device, Generator]] = {}
 renew_in_children(sys.modules[__name__], "_defaults_lock")
 renew_in_children(Generator, "_stream_lock")
-# Different in every process: workers without a seed must not draw the same noise.
+# Different in every process: workers that set no seed must not draw the same numbers.
 _default_seed = int.from_bytes(os.urandom(8), "little")
 
 
 def default_generator_of(device: Device) -> Generator:
-    """Return the generator that draws on a device use by default."""
+    """Return the default generator of a device, and create it on the first call."""
     generator = _defaults.get(device)
     if generator is not None:
-        return generator  # entries are never removed; without the lock it takes 1/5 the time
+        return generator  # entries are never removed; a call without the lock takes 1/5 the time
     with _defaults_lock:
         generator = _defaults.get(device)
         if generator is None:
@@ -285,7 +290,7 @@ def default_generator_of(device: Device) -> Generator:
 
 
 def default_generators() -> tuple[Generator, ...]:
-    """Return the default generators that exist so far, of all devices."""
+    """Return the default generators of all devices that have one so far."""
     with _defaults_lock:
         return tuple(_defaults.values())
 
@@ -310,10 +315,11 @@ def manual_seed(seed: int) -> Generator:
         True
     """
     global _default_seed
-    seed = int(seed)  # a number or a string of digits, as PyTorch accepts only here
+    seed = int(seed)  # as in PyTorch, only this function also accepts a string of digits
     default = default_generator_of(CPU)
     with _defaults_lock:
-        # Seed each generator only once: another thread may draw from it in between.
+        # Seed each generator only once: if another thread drew numbers between two seedings, the
+        # generator would draw the same numbers again.
         for generator in tuple(_defaults.values()):
             generator.manual_seed(seed)
         _default_seed = seed

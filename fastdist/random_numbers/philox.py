@@ -14,12 +14,12 @@ import numpy as np
 
 # Note [One stream on every device]
 # Block n of a seed is philox(counter (n low, n high, attempt, 0), key (seed low, seed high)): four
-# words of 32 bits. A draw uses whole blocks, from its first block on. Element i of the draw is
-# made from word i % 4 of its block, or for 64 bits from the words i % 2 * 2 and the next. So
-# an element depends on its position alone: any number of threads, in any order, on any device,
-# gives the same stream. Uniform numbers and integers are equal bit for bit. Normal numbers are
-# computed in float64 everywhere and rounded last. Devices whose logarithms differ in the last bit
-# then agree in all but a few roundings.
+# words of 32 bits. A draw uses whole blocks, from its first block on. An element i of 32 bits is
+# made from word i % 4 of its block. An element i of 64 bits is made from two words of its block:
+# i % 2 * 2 and the next one. So an element depends on its position alone: any number of threads, in
+# any order, on any device, computes the same stream. Uniform numbers and integers are equal bit for
+# bit. Normal numbers are computed in float64 on all devices, and rounded to their dtype at the end.
+# So devices whose logarithms differ in the last bit round only a few numbers differently.
 
 WORDS: Final = 4
 _ROUNDS: Final = 10
@@ -29,23 +29,23 @@ _WEYL_0: Final = 0x9E3779B9
 _WEYL_1: Final = 0xBB67AE85
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
-# Blocks per chunk: their words and products fit in the L2 cache.
+# Blocks per chunk: the words and the products of a chunk fit in the L2 cache.
 _CHUNK: Final = 1 << 13
-# From this number of words on, importing Numba is worth its time.
+# From this number of words on, Numba saves more time than its import takes.
 LARGE: Final = 1 << 15
 _BITS: Final = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 
 
 class Compiled:
-    """The compiled versions of these functions, set by the kernels. `find` gets the number of
-    words, and returns None if loading Numba is not worth it.
+    """The compiled versions of this module's functions. The kernels set `find`. It gets the number
+    of words, and returns None if Numba would save less time than its import takes.
     """
 
     find: Callable[[int], Any] = staticmethod(lambda count: None)
 
 
 def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
-    """Return the random words of counters.
+    """Return four random words for each counter.
 
     Shape   (4, n) -> (4, n)
     Dtype   uint32 values in uint64 -> the same
@@ -66,7 +66,7 @@ def blocks_for(count: int, words: int) -> int:
 
 
 def words32(seed: int, first: int, count: int) -> np.ndarray:
-    """Return `count` random words, from block `first` of a seed on.
+    """Return `count` random words of the stream of `seed`, from block `first` on.
 
     Dtype   uint32
     """
@@ -84,10 +84,12 @@ def words32(seed: int, first: int, count: int) -> np.ndarray:
     return out.reshape(-1)[:count]
 
 
-# Small draws come in sequences, and NumPy needs nearly the same time for one block as for 256. A
-# search for compiled code takes longer than 64 words. So small draws compute words ahead, and more
-# of them as a sequence goes on. This changes no result, because an element depends on its position
-# alone. Entries are tuples, so that threads see all of an entry or none.
+# A program often makes many small draws in sequence, and NumPy needs nearly the same time for one
+# block as for 256. `Compiled.find` alone takes longer than computing 64 words. So a small draw also
+# computes blocks for later draws: at first _AHEAD blocks in total, and twice as many each time that
+# a sequence uses them up (at most _MOST_AHEAD). This changes no result, because an element depends
+# on its position alone. Entries of `_ahead` are tuples, so that threads see all of an entry or none
+# of it.
 _AHEAD: Final = 256
 _MOST_AHEAD: Final = 8192
 _ahead: list[tuple[int, int, np.ndarray]] = []
@@ -108,7 +110,8 @@ def _words_ahead(seed: int, first: int, blocks: int) -> np.ndarray:
 
 
 def words64(seed: int, first: int, count: int) -> np.ndarray:
-    """Return `count` random words of 64 bits, the earlier half lowest; the array may be read-only.
+    """Return `count` random words of 64 bits; the array may be read-only. Each consists of two
+    words of 32 bits: the earlier one is the low half.
 
     Dtype   uint64
     """
@@ -121,7 +124,7 @@ def words64(seed: int, first: int, count: int) -> np.ndarray:
 
 @functools.cache
 def _bits_of(dtype: np.dtype[Any]) -> int:
-    # Cached, because NumPy composes dtype.name at each access: 1 us.
+    # Cached, because NumPy composes dtype.name at each access, which takes 1 us.
     return _BITS[dtype.name]
 
 
@@ -146,7 +149,7 @@ def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarr
 
 
 def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return numbers with mean 0 and standard deviation 1, in pairs, by the Box-Muller method.
+    """Return numbers with mean 0 and standard deviation 1; the Box-Muller method makes pairs.
 
     Dtype   float16, float32, float64
     """
@@ -159,7 +162,7 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
         scale = 2.0**-53
     else:
         words = words32(seed, first, 2 * pairs)
-        # The choice depends on the size alone, because the two versions may differ in the last bit.
+        # Compiled code and NumPy may differ in the last bit. The size alone decides between them.
         if count >= LARGE and (compiled := Compiled.find(count)) is not None:
             made: np.ndarray = compiled.normal(words)[:count]
             return made.astype(dtype, copy=False)
@@ -169,7 +172,7 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
 
 
 def _of_pairs(u: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
-    # Add one so that u is in (0, 1], where the logarithm is finite.
+    # With 1 added, the scaled u is in (0, 1], where the logarithm is finite.
     radius = np.sqrt(-2.0 * np.log((u + 1.0) * scale))
     angle = (2.0 * np.pi * scale) * v
     out = np.empty((len(u), 2))
@@ -177,14 +180,16 @@ def _of_pairs(u: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
     return out.reshape(-1)
 
 
-# Draws of at most this many float32 or int64 numbers are computed ahead too: see _words_ahead. 64
-# normal numbers take 1.1 us instead of 9 (AMD EPYC, Zen 3).
+# Draws of at most FEW float32 numbers, or FEW // 2 int64 numbers, also compute numbers for later
+# draws, like _words_ahead. A draw of 64 normal numbers then takes 1.1 us instead of 9 (AMD EPYC,
+# Zen 3).
 FEW: Final = 512
-# Computes the numbers of some blocks from (seed, first block, number of blocks, rest of the key).
+# A function of (seed, first block, number of blocks, *key) that returns the numbers of the blocks.
+# The key is (low, high) for integers, and empty otherwise.
 _Maker = Callable[..., np.ndarray]
-# Maps (maker, rest of the key) to (seed, first block, number of blocks, numbers).
+# Maps (maker, *key) to the last result: (seed, first block, number of blocks, numbers).
 _numbers: dict[Any, tuple[int, int, int, np.ndarray]] = {}
-# Each range of integers needs a separate entry.
+# The largest number of entries in _numbers. Each range of integers needs a separate entry.
 _MOST_KINDS: Final = 64
 _MOST_BLOCKS: Final = 2048
 
@@ -208,12 +213,12 @@ _NOTHING: Final = (-1, 0, _AHEAD, np.empty(0, np.float32))
 
 
 def few_uniform(seed: int, first: int, count: int) -> np.ndarray:
-    """Return `uniform` for at most FEW numbers of float32."""
+    """Return the same float32 numbers as `uniform`; count must be at most FEW."""
     return _numbers_ahead(seed, first, count, _even)
 
 
 def few_normal(seed: int, first: int, count: int) -> np.ndarray:
-    """Return `normal` for at most FEW numbers of float32."""
+    """Return the same float32 numbers as `normal`; count must be at most FEW."""
     return _numbers_ahead(seed, first, count, _normals)
 
 
@@ -229,7 +234,10 @@ def _normals(seed: int, first: int, blocks: int) -> np.ndarray:
 
 
 def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return numbers in (0, 1) as float64, for logarithms, from as many words as dtype uses."""
+    """Return float64 numbers in (0, 1); each uses as many words as a number of `dtype`.
+
+    Their logarithms are finite.
+    """
     if dtype.char == "d":
         kept = words64(seed, first, count) >> np.uint64(12)
         return (kept + 0.5) * 2.0**-52
@@ -238,20 +246,20 @@ def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.
 
 # Note [Dropout by counting]
 # The mask of dropout is not stored for the backward pass: it is computed again from one random
-# number. This number is the seed of a separate stream. Every row uses whole blocks of it, four
-# elements per block, so that each row begins with a new block. An element is kept if its word is at
-# least `drops_below`.
+# number. This number is the seed of a separate stream. Every row uses whole blocks of that stream,
+# four elements per block, so that each row begins with a new block. An element is kept if its word
+# is at least the bound that `drops_below` returns.
 
 
 def drops_below(p: float) -> tuple[int, float]:
-    """Return the bound below which a word drops its element (with probability p), and the factor of
-    the kept elements.
+    """Return the bound and the factor of dropout with probability p. An element is dropped if its
+    word is below the bound; kept elements are multiplied by the factor.
     """
     return min(round(p * 2.0**32), (1 << 32) - 1), 1.0 / (1.0 - p) if p < 1.0 else 0.0
 
 
 def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.ndarray:
-    """Return the four words of block `first` + element, for each of `elements`.
+    """For each element of `elements`, return the four words of block `first` + element.
 
     Shape   (n,) -> (4, n)
     """
@@ -259,7 +267,7 @@ def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.nd
 
 
 def words_each(dtype: np.dtype[Any]) -> int:
-    """Return the number of words for an element of `uniform` or `normal`."""
+    """Return the number of words from which one number of `uniform` or `normal` is made."""
     return 2 if dtype.char == "d" else 1
 
 
@@ -268,7 +276,7 @@ def integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndarr
 
     Dtype   int64
     Note    a word that would bias the result is rejected. It is drawn again at the same position
-            with the next attempt, so that the positions of other elements do not change
+            with the next attempt number, so that the positions of other elements do not change
     """
     if count <= FEW // 2:
         return _numbers_ahead(seed, first, count, _integers_of, low, high)
@@ -286,14 +294,14 @@ def _integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndar
         if count and np.maximum.reduce(out) > last:
             out = _without_favour(seed, first, out.copy(), last)
         out = out % span
-    # Arithmetic modulo 2**64 maps [0, 2**64) back to signed numbers.
+    # The sum is modulo 2**64, so its bits are those of the signed result.
     return (out + least if least else out).view(np.int64)
 
 
 @functools.lru_cache(maxsize=64)
 def _range(low: int, high: int) -> tuple[np.uint64, np.uint64 | None, np.uint64]:
-    """Return low, the number of integers (None for 2**64), and the largest accepted word: the
-    largest multiple of that number up to 2**64, minus one.
+    """Return `low` modulo 2**64, the number of integers in the range (None for 2**64), and the
+    largest accepted word. This word is the largest multiple of that number up to 2**64, minus one.
     """
     span, all_words = high - low, 1 << 64
     least = np.uint64(low & all_words - 1)
@@ -312,7 +320,7 @@ def _without_favour(seed: int, first: int, out: np.ndarray, last: np.uint64) -> 
 
 
 def permutation(seed: int, first: int, count: int) -> np.ndarray:
-    """Return 0 ... count-1 in random order, sorted by random words of 64 bits.
+    """Return 0 ... count-1 in random order: the order that sorts random words of 64 bits.
 
     Dtype   int64
     """
@@ -327,13 +335,13 @@ def _draw_again(seed: int, first: int, elements: np.ndarray, attempt: int) -> np
 
 
 def _places(first: int, blocks: np.ndarray) -> np.ndarray:
-    """Return the counters of blocks in the stream, which wraps around after 2**64."""
+    """Return the numbers first + blocks; block numbers wrap around at 2**64."""
     places: np.ndarray = blocks.astype(np.uint64) + np.uint64(first & (1 << 64) - 1)
     return places
 
 
 def _words_of(seed: int, places: np.ndarray, attempt: int) -> np.ndarray:
-    """Return the words of blocks. Shape (n,) -> (n, 4)."""
+    """Return the four words of each block. Shape (n,) -> (n, 4)."""
     compiled = Compiled.find(WORDS * len(places))
     if compiled is not None:
         return compiled.words_of(seed, places, attempt)  # type: ignore[no-any-return]

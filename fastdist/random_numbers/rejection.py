@@ -1,8 +1,8 @@
 """Random numbers by rejection sampling: gamma, Poisson and binomial.
 
-Element i of a draw uses block i of its part of the stream, and its n-th attempt uses attempt n of
-that block (see Note [One stream on every device]). So rejections of one element do not change
-others.
+Element i of a draw uses block i of the blocks that the draw has reserved. Attempt n to draw the
+element uses that block's words for attempt number n (see Note [One stream on every device]). So a
+rejection of one element does not change other elements.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from . import philox
 Array = np.ndarray[Any, Any]
 Stream = tuple[int, int]
 
-# An attempt number that no rejection reaches: its word scales gamma numbers below 1.
+# An attempt number that no rejection reaches. The words of this attempt scale the gamma numbers of
+# concentrations below 1.
 _SCALING_ATTEMPT: Final = 1 << 31
-# From this mean on, numbers are drawn by rejection; below it, by counting up.
+# For means from this one on, numbers are drawn by rejection; for smaller means, by `_counted`.
 _MANY: Final = 10.0
 
 
 def gamma(stream: Stream, concentration: Array) -> Array:
-    """Return gamma numbers with scale 1; 0 for a concentration that is not positive, NaN for NaN.
+    """Return gamma-distributed numbers with scale 1; 0 for a concentration <= 0, NaN for NaN.
 
     Source  Marsaglia, Tsang 2000, "A simple method for generating gamma variables"
     """
@@ -35,8 +36,8 @@ def gamma(stream: Stream, concentration: Array) -> Array:
 
 
 def log_gamma(stream: Stream, concentration: Array) -> Array:
-    """Return the logarithms of the numbers that `gamma` draws from the same stream; they are finite
-    even if `gamma` underflows to 0.
+    """Return the logarithms of the numbers that `gamma` draws from the same stream. Where `gamma`
+    underflows to 0, its logarithm is still finite here.
     """
     out, places, fractions = _unscaled_gamma(stream, concentration)
     out = np.log(out)
@@ -45,8 +46,9 @@ def log_gamma(stream: Stream, concentration: Array) -> Array:
 
 
 def _unscaled_gamma(stream: Stream, concentration: Array) -> tuple[Array, Array, Array]:
-    """Return unscaled gamma numbers, drawn with the concentration plus 1 where it is below 1. Then
-    return the indices of these elements, and the uniform numbers whose powers scale them.
+    """Return gamma-distributed numbers, the indices of elements with a concentration below 1, and a
+    uniform number for each such element. Numbers at these indices are drawn with the concentration
+    plus 1; the caller must scale them by a power of the uniform numbers.
     """
     out = np.where(np.isnan(concentration), np.nan, np.maximum(concentration, 0.0))
     tried = np.isfinite(concentration) & (concentration > 0)
@@ -70,7 +72,7 @@ def _unscaled_gamma(stream: Stream, concentration: Array) -> tuple[Array, Array,
 
 
 def poisson(stream: Stream, rate: Array) -> Array:
-    """Return numbers of events with the given rate; NaN for an invalid rate.
+    """Return Poisson-distributed numbers of events with the given rates; NaN for an invalid rate.
 
     Source  Hoermann 1993, "The transformed rejection method for generating Poisson random
             variables" (PTRS), for rates from 10 on
@@ -149,8 +151,8 @@ def _try(
     attempt: Callable[[Array, Array], tuple[Array, Array]],
     out: Array,
 ) -> None:
-    """Call `attempt` until it has accepted a number for each element, and write the
-    numbers to out.
+    """Call `attempt` until it has accepted a number for each element, and write the numbers to
+    `out`.
     """
     number = 0
     while elements.size:
@@ -194,7 +196,7 @@ _LOG_FACTORIALS: Final = np.array([math.lgamma(k + 1.0) for k in range(16)])
 
 
 def _log_factorial(k: Array) -> Array:
-    """Return log k!, from a table, and from 16 on by Stirling's series."""
+    """Return log(k!): from a table for k < 16, and by Stirling's series for larger k."""
     x = np.maximum(k, 15.0) + 1.0
     y = 1.0 / (x * x)
     series = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y / 1680.0))) / x

@@ -1,12 +1,13 @@
 """`save` and `load`: files of tensors in PyTorch's format.
 
-A file is a zip archive without compression, in one part. `data.pkl` is a pickle that refers to
-storages by number. `data/0`, `data/1` ... are the bytes of the storages, each aligned to 64 bytes
-and with a checksum. Tensors that share memory refer to the same storage. The pickle uses PyTorch's
-class names, so that both libraries can read it (`torch_names.py`). Loading never runs code from the
-file unless the caller allows it (`safe_unpickler.py`). Saving to a path leaves no partial file
-(`system/atomic_file.py`). Loading also reads the formats of PyTorch before 1.6, pickles followed by
-bytes, or a tar archive, under the same rules (`legacy_reader.py`, `tar_reader.py`).
+A file is a zip archive, without compression and not split into parts. Its record `data.pkl` is a
+pickle that refers to storages by number. The records `data/0`, `data/1` ... are the bytes of the
+storages. Each record is aligned to 64 bytes and has a checksum. Tensors that share memory refer to
+the same storage. The pickle uses PyTorch's class names, so that both libraries can read it
+(`torch_names.py`). Loading never runs code from the file unless the caller allows it
+(`safe_unpickler.py`). Saving to a path leaves no partial file (`system/atomic_file.py`). Under the
+same rules, loading also reads the two formats of PyTorch before 1.6: pickles followed by bytes
+(`legacy_reader.py`), and tar archives (`tar_reader.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ __all__ = [
     "save",
 ]
 
-# Types, constants and helpers that packages import from PyTorch's module, loaded on first use.
+# Types, constants and helpers that other packages import from PyTorch's module of this name. They
+# are loaded on first use.
 _PRIVATE = """
     FileLike MAGIC_NUMBER MAP_LOCATION PROTOCOL_VERSION STORAGE STORAGE_KEY_SEPARATOR
     SourceChangeWarning Storage _get_restore_location _is_path _is_zipfile _maybe_decode_ascii

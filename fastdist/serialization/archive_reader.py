@@ -1,10 +1,10 @@
 """Reads PyTorch's zip archives: finds the records, and validates them."""
 
 # Note [What a file can do to its reader] The reader trusts no number in the file. The
-# table and every record must lie within the file, and the records together must not be larger
-# than the file. So no file makes the reader allocate more than the file's own size for its data.
-# Records are checked against their checksums as they are read. With mmap this excludes the records
-# of tensors, because a check would read all of them.
+# table and every record must be within the file, and the records together must not be larger
+# than the file. So the reader never allocates more memory for records than the size of the file.
+# Records are checked against their checksums as they are read. With mmap, the records of tensors
+# are not checked, because a check would read all of their bytes.
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..core.folded_frames import private_cause
 from ..core.short_repr import short_repr
 from ..system.page_size import Bytes, allocate_base_pages
 from .checksum import Checksum
@@ -44,8 +45,8 @@ class ArchiveError(RuntimeError):
 
 
 class Entry(NamedTuple):
-    """One record: the start of its header, its size and checksum, and whether it is
-    stored plainly.
+    """One record: the start of its header, its size and checksum, and whether it is neither
+    compressed nor encrypted.
     """
 
     start: int
@@ -58,7 +59,7 @@ class Archive:
     """The records of an open file, from its current position to its end.
 
     Raises  ArchiveError, from the constructor and all methods
-    Thread  not thread-safe, because it moves the file's position
+    Thread  not thread-safe, because reading moves the file's position
     """
 
     def __init__(self, file: Any, called: str, mapped: mmap.mmap | None = None) -> None:
@@ -80,11 +81,11 @@ class Archive:
 
     @property
     def nbytes(self) -> int:
-        """The size of the whole file in bytes."""
+        """The number of bytes from the start of the archive to the end of the file."""
         return self._size
 
     def text(self, record: str, most: int = 64) -> str:
-        """Return a short record as text."""
+        """Return the text of a record, which must have at most `most` bytes."""
         entry = self._entry(record)
         if entry.size > most:
             raise self._broken(f"its record {short_repr(record)} holds {entry.size} bytes")
@@ -99,7 +100,9 @@ class Archive:
         return self._entry(record).checksum
 
     def read(self, record: str) -> Bytes:
-        """Return a copy of a record's bytes; the bytes of a mapped file are read on access."""
+        """Return a copy of a record's bytes. If the file is mapped, return a view instead for the
+        record of a storage: its bytes are read on access.
+        """
         entry = self._entry(record)
         start = self._data_start(record, entry)
         if self._mapped is not None and record.startswith("data/"):
@@ -176,7 +179,7 @@ class Archive:
             for _ in range(count):
                 at = self._read_entry(table, at, entries)
         except (struct.error, UnicodeDecodeError) as error:
-            raise self._broken("its table of records is damaged") from error
+            raise self._broken("its table of records is damaged") from private_cause(error)
         if (
             sum(one.size for one in entries.values() if one.is_plain) > self._size
             or len(entries) != count
@@ -230,7 +233,7 @@ class Archive:
 
 
 def _long_numbers(extra: bytes, size: int, packed: int, start: int) -> list[int]:
-    """Return the three numbers; numbers above 32 bits are taken from the zip64 extra field."""
+    """Return the last three arguments; those equal to LARGE are read from the zip64 extra field."""
     at = 0
     while at + 4 <= len(extra):
         tag, length = struct.unpack_from("<2H", extra, at)

@@ -29,7 +29,7 @@ from .zip_format import (
     ZIP64_TAG,
 )
 
-# Data is written and checksummed in pieces, so that both run in parallel.
+# Data is written and checksummed in pieces of this size, so that both can run in parallel.
 _PIECE_BYTES: Final = 16 << 20
 
 
@@ -48,7 +48,7 @@ class ArchiveWriter:
         self._data_hash = hashlib.blake2b(digest_size=8)
 
     def add(self, record: str, data: Any) -> None:
-        """Write one record; data is an object with the buffer interface."""
+        """Write one record; `data` is an object with the buffer interface."""
         view = memoryview(data).cast("B") if len(data) else b""
         size, start = len(view), self._at
         name = f"{self._name}/{record}".encode()
@@ -70,7 +70,7 @@ class ArchiveWriter:
         self._at += len(data)
 
     def _filler(self, name_length: int, size: int) -> bytes:
-        """Return the extra field of a record's header that pads it, so that the data is aligned."""
+        """Return the extra field of a record's header; it pads the header to align the data."""
         extra = struct.pack("<2H2Q", ZIP64_TAG, 16, size, size) if size >= LARGE else b""
         # The extra field's own header takes four bytes; the data follows it.
         gap = -(self._at + LOCAL.size + name_length + len(extra) + 4) % ALIGNMENT
@@ -88,9 +88,7 @@ class ArchiveWriter:
         self._data_hash.update(checksum.to_bytes(4, "little"))
 
     def finish(self) -> None:
-        """Write a hash of the content, which identifies the archive, and the table of
-        all records.
-        """
+        """Write the archive's id, which is a hash of the content, and the table of all records."""
         parts = (self._names_hash, self._data_hash)
         numbers = [int.from_bytes(part.digest(), "little") for part in parts]
         self.add(".data/serialization_id", "".join(f"{n:020d}" for n in numbers).encode())

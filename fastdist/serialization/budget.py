@@ -1,14 +1,15 @@
-"""Bounds the work that a file can cause in its reader, and abbreviates its values in errors."""
+"""Limits the work that reading a file can cause, and abbreviates the file's values in errors."""
 
 # Note [What a file may cost its reader]
-# Loading takes time and memory linear in the file size. But a file can refer to one value a
-# thousand times with a few bytes each. So work beyond the bytes in the file is counted against a
-# limit: 64 Ki items, plus one for each byte of the pickle. Three things are counted: items that
-# calls copy; parts of keys, which are hashed and compared each time; and empty sets, which take 216
-# bytes of memory for one byte of the file. Keys with equal hashes make a dict quadratic, so a file
-# may have at most 16 of them. Errors show values to one level, because a value that refers to its
-# parts twice is exponentially long in full. Each byte of a pickle takes at most about 2 us and 160
-# bytes of memory (CPython 3.11, AMD EPYC, Zen 4).
+# Loading must take time and memory that are linear in the file size. But a file can refer to one
+# value a thousand times, with a few bytes for each reference. So work that can exceed the number of
+# bytes read is counted against a limit: 64 Ki items, plus one for each byte of the pickle. Three
+# kinds are counted: items that are copied by calls in the pickle; parts of keys, because each use
+# of a key hashes and compares its parts; and empty sets, which take 216 bytes of memory for one
+# byte of the file. Filling a dict takes quadratic time if its keys have equal hashes, so a file may
+# have at most 16 keys with one hash. Errors show values to one level of nesting: if each level of
+# a value refers to the next level twice, its full text is exponentially long. Each byte of a
+# pickle takes at most about 2 us and 160 bytes of memory (CPython 3.11, AMD EPYC, Zen 4).
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ from ..core.dtypes import DType
 from ..tensor.tensor import Tensor
 
 _FREE: Final = 1 << 16
-# Sparse tensors copy their coordinates. Parameters copy conjugate or negative views. Several of
-# them may share one storage of the file.
+# The limit on copied bytes of tensors is _FREE_DATA_BYTES, plus _DATA_COPIES times the size of the
+# file's tensors. Loading copies the coordinates of sparse tensors, and conjugate or negative views
+# that become Parameters. Several of these may share one storage of the file.
 _FREE_DATA_BYTES: Final = 1 << 20
 _DATA_COPIES: Final = 16
 _MOST_PARTS_OF_A_KEY: Final = 256
@@ -36,8 +38,8 @@ _MOST_SHOWN: Final = 6
 class Budget:
     """The remaining work for one file: see Note [What a file may cost its reader].
 
-    `nbytes` is the size of its pickles, `data_nbytes` the size of its tensors. Each method raises
-    UnpicklingError if the file exceeds its limit.
+    `nbytes` is the size of the file's pickles, `data_nbytes` the size of its tensors. Each method
+    raises UnpicklingError if the file exceeds a limit.
     """
 
     def __init__(self, nbytes: int, data_nbytes: int = 0) -> None:
@@ -61,8 +63,8 @@ class Budget:
             raise UnpicklingError("the file asks for far more copies of tensors than it has bytes")
 
     def require_key(self, value: Any) -> None:
-        """Raise UnpicklingError unless value may be a key: a str, a number, or a small tuple of
-        these.
+        """Raise UnpicklingError unless `value` may be a key, such as a str, a number, or a small
+        tuple of these.
         """
         parts = 0
         waiting = [value]
@@ -86,12 +88,12 @@ class Budget:
                 )
 
 
-# Python randomizes the hashes of these types.
+# Python randomizes the hashes of these types, so a file cannot choose values with equal hashes.
 _SPELLED: Final = (str, bytes)
 
 
 def _cost_of_key(one: Any) -> int:
-    """Return the number of parts of a key that a value counts for, without the items of a tuple.
+    """Return the number of parts that a value adds to a key. The caller counts a tuple's items.
 
     Raises  UnpicklingError for a value that cannot be hashed
     """
@@ -100,7 +102,8 @@ def _cost_of_key(one: Any) -> int:
     if isinstance(one, int):
         return 1 + one.bit_length() // 64
     if isinstance(one, tuple | frozenset):
-        # Checked before the caller pushes the items on a list: there may be a million.
+        # A long tuple exceeds the limit here, before the caller copies its items to a list: there
+        # may be a million.
         return 1 + (len(one) if len(one) > _MOST_PARTS_OF_A_KEY else 0)
     if not isinstance(one, _KEYS) and one is not None and type(one).__hash__ is None:
         raise UnpicklingError(
@@ -110,7 +113,7 @@ def _cost_of_key(one: Any) -> int:
 
 
 def brief(value: Any) -> str:
-    """Return an abbreviated text of a file's value, to one level, for an error message."""
+    """Return a short text of a value from a file, with one level of nesting, for an error."""
     if type(value) is tuple and len(value) <= _MOST_SHOWN:
         inner = [_flat(one) for one in value]
         return f"({inner[0]},)" if len(inner) == 1 else f"({', '.join(inner)})"

@@ -14,10 +14,10 @@ _LONGEST_LINE: Final = 1 << 16
 
 
 class ByteStream:
-    """The bytes of a file object from its current position to its end, or of a part of it.
+    """The bytes of a file object from position `start` to position `end`.
 
     Raises  UnpicklingError, from all reading methods, if fewer bytes are left than requested
-    Thread  not thread-safe, because it moves the file's position
+    Thread  not thread-safe, because reading moves the file's position
     """
 
     def __init__(self, file: Any, start: int, end: int) -> None:
@@ -33,7 +33,7 @@ class ByteStream:
         return self.end - self.at
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes."""
+        """Return the next `size` bytes."""
         if not 0 <= size <= self.left:
             raise UnpicklingError(f"{size} bytes should follow, and {self.left} are left")
         if size > _BUFFER_BYTES:
@@ -48,7 +48,7 @@ class ByteStream:
         return self._buffer[first : first + size]
 
     def readline(self) -> bytes:
-        """Return the next bytes up to a newline, including it."""
+        """Return the bytes up to and including the next newline."""
         for size in (256, _LONGEST_LINE):
             start, some = self.at, self.read(min(size, self.left))
             end = some.find(b"\n") + 1
@@ -59,13 +59,13 @@ class ByteStream:
         raise UnpicklingError("a name is cut off, or far too long")
 
     def skip(self, size: int) -> None:
-        """Skip the next bytes."""
+        """Skip the next `size` bytes."""
         if not 0 <= size <= self.left:
             raise UnpicklingError(f"{size} bytes should follow, and {self.left} are left")
         self.at += size
 
     def data(self, start: int, size: int) -> Bytes:
-        """Return a copy of bytes at any position of the file."""
+        """Return a copy of `size` bytes from position `start` of the file on."""
         if not (start >= 0 and 0 <= size <= self.end - start):
             raise UnpicklingError(f"{size} bytes should lie at byte {start} of {self.end}")
         data = allocate_base_pages(size)

@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Final
 
-# Larger data is split into pieces: one is checksummed while the next is read or written.
+# For larger records, one piece is checksummed in a thread while the next is read or written.
 _WORTH_A_THREAD: Final = 32 << 20
 
 
 class Checksum:
-    """The CRC-32 of consecutive pieces; it is complete when the `with` block has ended.
+    """The CRC-32 of consecutive pieces; `value` is complete when the `with` block has ended.
 
-    Thread  not thread-safe. Another thread checksums the pieces of a large record, so they must not
-            change
+    Thread  not thread-safe. Another thread checksums the pieces of a large record, so the pieces
+            must not change before the `with` block ends
     """
 
     def __init__(self, size: int) -> None:

@@ -4,8 +4,9 @@
 # a dict about the machine; the value, which refers to storages by persistent ids; and the keys
 # of all storages. Then each storage follows in the order of the keys: its number of elements, in
 # 8 bytes, and the elements, little-endian on any machine. The reader first walks through the pickle
-# of the value (`pickle_walk.py`). So it knows each length, and checks it against the size of the
-# file, before it allocates memory. Several such files may follow one another in one stream.
+# of the value (`pickle_walk.py`). So it learns the length of each storage, and checks the length
+# against the size of the file before it allocates memory. One stream may contain several such
+# files, one after another.
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from .torch_names import own
 
 MAGIC: Final = 0x1950A86A20F9469CFC6C
 PROTOCOL: Final = 1001
-# The magic number as pickle writes it: from protocol 2 on, and before.
+# The bytes that pickle writes for the magic number: from protocol 2 on, and in earlier protocols.
 _HEADS: Final = (b"\x8a\x0a" + MAGIC.to_bytes(10, "little") + b".", b"L%dL\n." % MAGIC)
 _HEAD_BYTES: Final = 32
 _OUR_KINDS: Final = {own_name(kind): kind for kind in (UntypedStorage, *TYPED_STORAGES.values())}
@@ -55,7 +56,7 @@ class LegacyRecords(Records):
             raise RuntimeError("Invalid magic number; corrupt file?")
         if protocol != PROTOCOL:
             raise RuntimeError(f"Invalid protocol version: {brief(protocol)}, expected {PROTOCOL}")
-        # For each key: the size of an element in bytes, and the number of elements.
+        # Maps each storage's key to the size of an element in bytes, and the number of elements.
         self._lengths: dict[str, tuple[int, int]] = {}
         self.pickled = walk(stream, self._note)
         self._places = self._find(self._plain("list of storages"))
@@ -66,8 +67,8 @@ class LegacyRecords(Records):
         return self._stream.at
 
     def load(self, saved_id: Any) -> Any:
-        """Return the storage, or a part of it, for a persistent id. Some files store modules with
-        their source code: for such an id, return the module's class.
+        """Return the storage, or the part of a storage, that a persistent id describes. Some files
+        store the class of an nn.Module with its source code: for such an id, return the class.
 
         Raises  UnpicklingError or RuntimeError for an invalid id or a damaged file
         """
@@ -81,7 +82,7 @@ class LegacyRecords(Records):
         return whole if saved_id[5] is None else self._part(whole, saved_id[5])
 
     def _part(self, whole: Any, view: Any) -> Any:
-        """Return a part of a storage, as files before 0.4 describe it."""
+        """Return the part of a storage that `view` describes; files before 0.4 contain these."""
         if type(view) is not tuple or [type(one) for one in view] != [str, int, int]:
             raise UnpicklingError(f"a part of a storage is not written as {brief(view)}")
         _, first, count = view
@@ -105,7 +106,7 @@ class LegacyRecords(Records):
         return SafeUnpickler(pickled, _refuse, Budget(len(pickled))).load()
 
     def _note(self, saved_id: Any) -> None:
-        """Record the length of a storage that the pickle has just referred to."""
+        """Record the length of the storage that `saved_id` describes."""
         kind = saved_id[0] if type(saved_id) is tuple and saved_id else None
         if kind == "module" and len(saved_id) == 4:
             return
@@ -114,7 +115,7 @@ class LegacyRecords(Records):
         _, named, key, _, numel, _ = saved_id
         dtype: Any = False
         if isinstance(named, Named):
-            # A user-defined pickle_module writes fastdist's names.
+            # If save() got a pickle_module, the file has fastdist's names.
             dtype = dtype_of_kind(_OUR_KINDS.get(named) or own(*named))
         if dtype is False or type(key) is not str or type(numel) is not int:
             raise UnpicklingError(f"a storage is not written as {brief(saved_id)}")

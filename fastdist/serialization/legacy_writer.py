@@ -18,7 +18,7 @@ _PIECE_BYTES: Final = 16 << 20
 def write_legacy(
     write: Callable[[Any], Any], pickled: bytes, memories: Sequence[Any], protocol: int
 ) -> None:
-    """Write a pickle and its storages; each is (flat memory, device, dtype)."""
+    """Write a pickle and its storages. Each item of `memories` is (flat memory, device, dtype)."""
     sizes = {"short": 2, "int": 4, "long": 4}
     machine = {
         "protocol_version": PROTOCOL,

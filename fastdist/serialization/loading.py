@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.folded_frames import folds
+from ..core.folded_frames import folds, private_cause
 from ..core.short_repr import short_repr
 from .archive_reader import Archive
 from .budget import Budget
@@ -26,7 +26,7 @@ from .tar_reader import TarRecords, is_tar
 from .torch_names import find, own
 
 _ZIP: Final = b"PK\x03\x04"
-# The first bytes of other kinds of files, and descriptions of these.
+# The first bytes of other kinds of files, and descriptions of these kinds.
 _FOREIGN: Final = (
     (b"\x93NUMPY", "an array of NumPy's (.npy): numpy.load reads it"),
     (b"\x89HDF", "an HDF5 file: h5py reads it"),
@@ -53,22 +53,22 @@ def load(
     """Return the value in a file of fastdist's or PyTorch's save().
 
     With weights_only, the default, load reads only tensors, numbers, strings and plain containers,
-    and runs no code from the file. Without it a file can run any code, so it must be trusted.
+    and runs no code from the file. With weights_only=False, a file you load can run any code.
 
     Note    reads PyTorch's formats before 1.6 too. With weights_only, each byte of the pickle takes
             at most about 2 us and 160 bytes of memory, and tensors take at most the size of the
-            file. For the older formats, a file object is left after the last byte that was read
+            file. In the format of legacy_reader.py, a file object is left at the end of the value
     Raises  pickle.UnpicklingError for another kind of file, or for values that weights_only
             does not allow; RuntimeError for a damaged file; EOFError for an empty file
 
     Args:
         f: A path, or a file object with `read` and `seek`.
         map_location: Where to put tensors: a device, its name, a dict of names, or a function of a
-            storage and a name. None restores their devices.
-        pickle_module: The pickle module to use if weights_only is False; otherwise ignored.
-        weights_only: Whether to read only data; True if None.
-        mmap: Whether to map a path into memory, so that tensors are read on access. The file is
-            never changed.
+            storage and a name. None restores the devices that the tensors had when saved.
+        pickle_module: The module to use instead of pickle, or None; not with weights_only=True.
+        weights_only: Whether to read only data. None means True without a pickle_module.
+        mmap: Whether to map the file at a path into memory, so that tensors are read on access;
+            None: no. The file is never changed.
         **pickle_load_args: Options of the unpickler, such as the encoding of Python 2 strings.
 
     Example:
@@ -98,7 +98,7 @@ def load(
         else:
             found = _load_all(records, pickle_module or pickle, pickle_load_args)
         if isinstance(records, LegacyRecords):
-            # Leave the position after this value: a file may contain several.
+            # Leave the position after this value: a file may contain several values.
             file.seek(records.end)
         return found
 
@@ -106,7 +106,7 @@ def load(
 def _require_readable(f: Any, mmap: bool | None) -> None:
     """Raise an error unless f, which is not a path, is a file object that load can read.
 
-    Raises  ValueError for mmap; AttributeError for an object without read, seek or tell
+    Raises  ValueError if `mmap` is True; AttributeError for an object without read, seek or tell
     """
     if mmap:
         raise ValueError(
@@ -123,8 +123,8 @@ def _require_readable(f: Any, mmap: bool | None) -> None:
 
 
 def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: bool) -> Any:
-    """Return the storages of a file; their attribute `pickled` is the pickle that
-    refers to them.
+    """Return the Records of a file: its storages, and in `pickled` the pickle that refers to the
+    storages.
     """
     head = _head_of(file, called)
     if head.startswith(_ZIP):
@@ -151,7 +151,7 @@ def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: 
     if is_path and records.end != (size := file.seek(0, 2)):
         file.seek(records.end)
         if is_legacy(file.read(_HEAD_BYTES)):
-            # Several values follow one another: return the first, as PyTorch does.
+            # The file contains several values: return the first one, as PyTorch does.
             return records
         raise RuntimeError(
             f"{size - records.end} bytes follow the last storage of {called}: it was "
@@ -162,7 +162,7 @@ def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: 
 
 @contextmanager
 def _said_of(called: str, *, is_safe: bool) -> Iterator[None]:
-    """Add the file's name and advice to errors of reading."""
+    """Add the file's name and advice to errors that the `with` block raises while reading."""
     begin = "Weights only load failed. " if is_safe else ""
     try:
         yield
@@ -171,14 +171,14 @@ def _said_of(called: str, *, is_safe: bool) -> Iterator[None]:
             f"{begin}{called} needs more than tensors and plain values: "
             f"WeightsUnpickler error: {error}. With weights_only=False it may load, and can run "
             "any code then: do that only if you trust who made the file"
-        ) from error
+        ) from private_cause(error)
     except pickle.UnpicklingError as error:
         if str(error).startswith(called):
             raise
         by = "WeightsUnpickler error: " if is_safe else ""
         raise pickle.UnpicklingError(
             f"{begin}{called} is damaged, or no save() made it: {by}{error}"
-        ) from error
+        ) from private_cause(error)
 
 
 @contextmanager

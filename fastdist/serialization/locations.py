@@ -1,4 +1,4 @@
-"""The devices of a file's tensors: the saved device, or the one that map_location selects."""
+"""Selects the devices of loaded tensors: the saved device, or the one that map_location gives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
-    """Return the storage moved to the device of a location.
+    """Move a storage to the device that `location` names, and return it there.
 
     Raises  RuntimeError for a device that this machine, or fastdist, does not have
     """
@@ -64,7 +64,7 @@ def require_present(device: Device) -> None:
 
 
 def restorer(map_location: Any) -> Restore:
-    """Return a function of a storage and its location that applies map_location.
+    """Return a function (storage, saved location) that moves a storage as map_location specifies.
 
     Raises  TypeError for a value that is not a device, a dict or a function
     """

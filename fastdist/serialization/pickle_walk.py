@@ -1,10 +1,11 @@
 """Walks through a pickle without building its values, to find its end and its persistent ids."""
 
 # Note [Walking a pickle] In the format before 1.6 the data of tensors follows the pickle, and only
-# the pickle has their sizes. So the reader walks through the pickle before it unpickles it. Each
-# opcode pops from a stack and pushes on it, as Python's pickletools specifies. Only strings,
-# numbers and names have values, and each persistent id is passed to a callback. No class is looked
-# up and no function is called. Both ways of loading use this. It takes about 1 us per opcode.
+# the pickle has the sizes of the data. So the reader walks through the pickle before unpickling it.
+# Each opcode pops from a stack and pushes on the stack, as Python's pickletools specifies. Strings,
+# numbers, names and small tuples are pushed with their values; a placeholder stands for any other
+# object. Each persistent id is passed to a callback. No class is looked up and no function is
+# called. Loading uses the walk with and without weights_only. It takes about 1 us per opcode.
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any, Final, NamedTuple
 
+from ..core.folded_frames import private_cause
 from .byte_stream import ByteStream
 
 
@@ -23,7 +25,7 @@ class Named(NamedTuple):
     name: str
 
 
-# Persistent ids are tuples of six.
+# Longer tuples become placeholders: a persistent id has at most six items.
 _MOST_PARTS: Final = 6
 _TUPLES: Final = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _PUTS: Final = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
@@ -33,8 +35,8 @@ _UNKNOWN: Final = object()
 
 
 def walk(stream: ByteStream, note: Callable[[Any], None]) -> bytes:
-    """Return the bytes of the next pickle, and move the stream after it. Pass each persistent id in
-    it to `note`.
+    """Return the bytes of the next pickle, and move the stream to the end of the pickle. Pass each
+    persistent id in the pickle to `note`.
 
     Raises  UnpicklingError for bytes that are not a pickle; errors of `note`
     """
@@ -44,7 +46,7 @@ def walk(stream: ByteStream, note: Callable[[Any], None]) -> bytes:
     except (ValueError, IndexError, KeyError, TypeError) as error:
         raise UnpicklingError(
             f"the pickle at byte {start} is damaged, or cut off: {str(error)[:200]}"
-        ) from error
+        ) from private_cause(error)
     end, stream.at = stream.at, start
     return stream.read(end - start)
 
@@ -63,7 +65,7 @@ def skip(stream: ByteStream) -> bytes:
 
 @functools.cache
 def _opcodes() -> dict[bytes, Any]:
-    # Imported here: it takes 3 ms, and files in the current format do not need it.
+    # Imported here: the import takes 3 ms, and files in the current format do not need it.
     import pickletools
 
     return {one.code.encode("latin-1"): one for one in pickletools.opcodes}
@@ -86,7 +88,7 @@ class _Walk:
             if opcode.name == "STOP":
                 return
             if opcode.name == "STRING":
-                # Python's own reader would warn of invalid escapes.
+                # The reader in pickletools would issue warnings for invalid escapes.
                 argument: Any = stream.readline()[1:-2].decode("latin-1")
             else:
                 argument = None if opcode.arg is None else opcode.arg.reader(stream)
@@ -138,7 +140,8 @@ class _Walk:
         if len(names) > len(self._stack):
             raise IndexError(f"{opcode.name} takes more than there is")
         del self._stack[len(self._stack) - len(names) :]
-        # The default for opcodes that contain a number, a string or bytes: push that value.
+        # An opcode that only pushes a number, a string or bytes pushes that value. Any other opcode
+        # pushes placeholders.
         value = _UNKNOWN if before or argument is None else argument
         self._stack.extend([value] * len(after))
 

@@ -1,4 +1,4 @@
-"""Names of PyTorch's module serialization.py that packages import: types and small helpers."""
+"""Types and helpers of PyTorch's module serialization.py that other packages import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STORAGE_KEY_SEPARATOR = ","
 
 
 class SourceChangeWarning(Warning):
-    """A warning category: saved source code differs from the current one. It is never issued."""
+    """A warning that saved source code differs from the current code. It is never issued."""
 
 
 def _is_path(name_or_buffer: object) -> bool:
@@ -34,7 +34,7 @@ def _is_path(name_or_buffer: object) -> bool:
 
 
 def _is_zipfile(f: IO[bytes]) -> bool:
-    """Return whether a zip archive begins at the file's position, which is not moved."""
+    """Return whether a zip archive begins at the file's position; the position does not change."""
     start = f.tell()
     head = f.read(4)
     f.seek(start)
@@ -47,7 +47,7 @@ def _maybe_decode_ascii(bytes_str: bytes | str) -> str:
 
 @contextmanager
 def _open_file_like(name_or_buffer: Any, mode: str) -> Iterator[IO[bytes]]:
-    """Open a path for this block; a file object is used as it is, and stays open."""
+    """Open a path for the `with` block, or yield a file object, which stays open afterwards."""
     if not _is_path(name_or_buffer):
         yield name_or_buffer
         return
@@ -56,18 +56,18 @@ def _open_file_like(name_or_buffer: Any, mode: str) -> Iterator[IO[bytes]]:
 
 
 def _get_restore_location(map_location: Any) -> Callable[[Any, str], Any]:
-    """Return a function of a storage and its location that applies map_location."""
+    """Return a function (storage, saved location) that moves a storage to its new device."""
     return restorer(map_location)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
-    """Return the classes and functions that a saved file refers to and weights_only does not allow.
+    """Return the names of all classes and functions in a saved file that weights_only refuses.
 
     Args:
         f: A path or a file object of a file that save() wrote.
 
     Returns:
-        Their full names, sorted. Nothing from the file is loaded.
+        The full names, sorted. Nothing from the file is loaded.
 
     Raises  ValueError for a file of another kind
     """

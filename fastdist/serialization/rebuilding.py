@@ -1,6 +1,6 @@
 """The functions that a file calls to make tensors from its storages; they check all arguments.
 
-Their parameters are the arguments that PyTorch writes.
+These functions have the parameters for which PyTorch writes arguments.
 """
 
 from __future__ import annotations
@@ -68,13 +68,16 @@ def rebuild_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """Return a tensor of a dtype on a part of untyped storage. Raises like rebuild_tensor_v2."""
+    """Return a tensor of `dtype` that uses a part of an untyped storage.
+
+    Raises  the errors of rebuild_tensor_v2
+    """
     tensor = _with_bits(_over(storage, storage_offset, size, stride, dtype), metadata)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _with_bits(tensor: Tensor, metadata: Any) -> Tensor:
-    """Return tensor, or the conjugate or negative view of it that metadata names.
+    """Return `tensor`, or the conjugate or negative view of it that `metadata` names.
 
     The view shares the memory of the file's storage, without a copy.
     """
@@ -105,14 +108,14 @@ _BITS: Final = ("conj", "neg")
 
 
 def bytes_of_copy(value: Any) -> int:
-    """Return how many bytes are copied to make a Parameter or a subclass from value: all bytes of a
-    conjugate or negative view, otherwise none.
+    """Return the number of bytes that are copied to make a Parameter or a tensor of a subclass from
+    `value`: all bytes of a conjugate or negative view, otherwise 0.
     """
     return value.nbytes if type(value) is LazyConjNeg else 0
 
 
 def get_layout(name: Any) -> MemoryLayout:
-    """Return the memory layout of a name such as torch.strided.
+    """Return the memory layout with a name such as torch.strided.
 
     Raises  NotImplementedError for layouts that fastdist does not have
     """
@@ -126,8 +129,8 @@ def get_layout(name: Any) -> MemoryLayout:
 
 
 def rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
-    """Return a sparse tensor of (coordinates, values, size). In newer files `data` also has whether
-    the tensor is coalesced.
+    """Return a sparse tensor from `data`: (coordinates, values, size). In newer files a fourth item
+    says whether the tensor is coalesced.
 
     Raises  ValueError or TypeError for parts that do not fit together
     """
@@ -180,12 +183,12 @@ def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None
     require_inside(shape, strides, offset, dtype.itemsize, flat.nbytes)
     array = view_at(flat, dtype.numpy, storage.device, offset, shape, strides)
     tensor = wrap(array, Layout.of(dtype, storage.device, shape, strides))
-    # A NumPy array references its memory; arrays of other devices may not.
+    # A NumPy array keeps its memory alive; the arrays of other devices may not.
     return tensor if storage.device is CPU else bound(tensor, flat)
 
 
 def _is_size(number: Any) -> bool:
-    # Products of larger numbers would take time quadratic in their length.
+    # Larger ints are refused: computing products of them would take quadratic time.
     return type(number) is int and -_LARGEST <= number <= _LARGEST
 
 
@@ -202,14 +205,14 @@ def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Par
 def rebuild_parameter_with_state(
     data: Any, requires_grad: Any, backward_hooks: Any, state: Any
 ) -> Parameter:
-    """Return a Parameter with further attributes."""
+    """Return a Parameter that shares a tensor's data, with the attributes in `state`."""
     made = rebuild_parameter(data, requires_grad, backward_hooks)
     give_attributes(made, state)
     return made
 
 
 def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
-    """Return func(*args) as new_type, a subclass of Tensor, with the attributes of state."""
+    """Return `func(*args)` as an instance of `new_type`, with the attributes in `state`."""
     made = func(*args)
     _require_tensor(made)
     if type(made) is not new_type and not (new_type is Tensor and type(made) is LazyConjNeg):
@@ -227,20 +230,22 @@ def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any
 
 
 # Note [State of a file]
-# Compiled loops trust the slots of a Tensor: they read an address from the object in `array`. So
+# Compiled loops trust the slots of a Tensor: they read an address from the object in `_array`. So
 # attributes from a file are stored only in the __dict__, and never use a name that fastdist or
-# Python defines, such as `array`, `__class__` or the name of a method. Classes that users added
-# with add_safe_globals may override their plain default values, and fill slots that they declare.
+# Python defines, such as `_array`, `__class__` or the name of a method. If the user added a class
+# with add_safe_globals, a file may also override plain default values of the class, and set slots
+# that the class declares.
 
 
 def size_of_state(state: Any) -> int:
-    """Return the number of attributes in a state of any type."""
+    """Return the number of attributes in `state`: a dict, a tuple of dicts, or anything else."""
     parts = state if type(state) is tuple else (state,)
     return sum(len(part) for part in parts if isinstance(part, dict))
 
 
 def give_state(value: Any, state: Any) -> None:
-    """Restore the state of value from a file, as pickle does. The user has added its class.
+    """Restore the state of `value` from a file, as pickle does. The user has added the class of
+    `value` with add_safe_globals.
 
     Raises  TypeError for attributes that a file may not set; errors of the class's __setstate__
     """
@@ -252,7 +257,7 @@ def give_state(value: Any, state: Any) -> None:
 
 
 def give_attributes(value: Any, state: Any) -> None:
-    """Store attributes from a file in the __dict__ of value: see Note [State of a file].
+    """Store attributes from a file in the __dict__ of `value`: see Note [State of a file].
 
     Raises  TypeError for attributes that a file may not set
     """
@@ -281,7 +286,7 @@ def give_attributes(value: Any, state: Any) -> None:
 
 
 def hidden_names(value: Any) -> list[str]:
-    """Return the attributes of value that load() would refuse to set."""
+    """Return the names of attributes of `value` that load() would refuse to set."""
     names = getattr(value, "__dict__", None) or ()
     return [name for name in names if type(name) is not str or _is_taken(type(value), name)]
 
@@ -311,7 +316,7 @@ def _is_taken(kind: type, name: str, *, slots_too: bool = True) -> bool:
     return False
 
 
-# fastdist stores this in the __dict__ of a Tensor: see tensor/constants.py.
+# fastdist stores this attribute in the __dict__ of a Tensor: see tensor/constants.py.
 _INTERNAL: Final = frozenset({"_made_of"})
 _METHODS: Final = (
     FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType,

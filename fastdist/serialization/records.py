@@ -1,4 +1,4 @@
-"""The storages of one file: the pickle's description of each is checked against the file."""
+"""Reads storages from a file, and checks the pickle's description of each against the file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .budget import brief
 class Records:
     """Storages by key; each is read once, when the pickle first refers to it.
 
-    `nbytes` is the size of the file. Subclasses find and read the bytes of a storage in their kind
-    of file
+    `nbytes` is the size of the file. Each subclass finds and reads the bytes of a storage in one
+    file format
     """
 
     nbytes: int
@@ -62,14 +62,16 @@ class Records:
 
 
 def dtype_of_kind(kind: Any) -> Any:
-    """Return the dtype of a storage class: None for untyped storage, False for any other value."""
+    """Return the dtype of a storage class: None for UntypedStorage, False if it is not a class of
+    storages.
+    """
     if kind is UntypedStorage:
         return None
     return kind.dtype if isinstance(kind, type(TypedStorage)) else False
 
 
 def damaged(key: str, size: int, found: int) -> RuntimeError:
-    """Return the error for a storage whose record has another size than the pickle says."""
+    """Return the error for a storage whose record does not have the size in the pickle."""
     return RuntimeError(
         f"the storage {brief(key)} should hold {brief(size)} bytes, and its record in the file has "
         f"{brief(found)}: the file is damaged"

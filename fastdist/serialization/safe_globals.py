@@ -1,7 +1,8 @@
 """The names that a file may use with weights_only: a fixed list, and the user's additions."""
 
-# Note [Calls for a file] A file may call the listed classes only in the form in which pickle writes
-# them, and copies are counted (`budget.py`). The user is responsible for added classes.
+# Note [Calls for a file] A file may call the listed classes only with arguments that pickle would
+# write. The number of items that a call copies is limited (`budget.py`). Calls of classes that the
+# user added are not checked.
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from .torch_names import own
 _NEVER: Final = frozenset(("sys", "os", "posix", "nt", "subprocess", "builtins.eval"))
 _MOST_DEVICES: Final = 128
 _LONGEST_DEVICE: Final = 8
-# Python 3's names for the Python 2 names that pickle's protocol 2 writes.
+# Maps names of Python 2 modules, which pickle writes in protocol 2, to the names in Python 3.
 _TODAYS_MODULES: Final = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 
 _added: dict[str, Any] = {}
@@ -51,9 +52,9 @@ Call = Callable[[tuple[Any, ...], Budget], Any]
 
 
 def plain_call(thing: Any) -> Call | None:
-    """Return the handler for calls of a listed class or function; None if it must not be called."""
-    # Other types are excluded first: for example, the hash of a tuple with shared parts takes
-    # exponential time.
+    """Return the handler for calls of `thing`; None if it is not a listed class or function."""
+    # The look-up hashes `thing`, so values of other types are excluded before: for example, the
+    # hash of a tuple with shared parts takes exponential time.
     return _PLAIN.get(thing) if isinstance(thing, _CALLED) else None
 
 
@@ -124,7 +125,7 @@ def _size(args: tuple[Any, ...], budget: Budget) -> Size:
 
 def _device(args: tuple[Any, ...], budget: Budget) -> Device:
     kind, *index = args
-    # Device objects are never freed, so a file may only create as many as a machine can have.
+    # Device objects are never freed, so a file may only create as many as a machine could have.
     if type(kind) is not str or len(kind) > _LONGEST_DEVICE or len(index) > 1:
         raise UnpicklingError(f"a device is made of a name and a number, not of {brief(args)}")
     if index and not (type(index[0]) is int and 0 <= index[0] < _MOST_DEVICES):
@@ -247,7 +248,9 @@ def find_safe(module: str, name: str) -> Any:
 
 
 def _twin_of(module: str, name: str) -> Any:
-    """Return the added fastdist class for PyTorch's name of that class."""
+    """Return the class of fastdist that the user has added and that has this name in PyTorch, or
+    None.
+    """
     root = __package__.partition(".")[0] + "."
     if not module.startswith("torch."):
         return None
@@ -267,7 +270,7 @@ def is_added(thing: Any) -> bool:
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """Allow files that are loaded with weights_only to use these classes and functions too.
 
-    Each is the object, or a pair (object, "the.name.in.the.file")
+    Each item is a class or a function, or a pair (class or function, "the.name.in.the.file")
     """
     with _added_lock:
         _added.update(_by_name(safe_globals))
@@ -282,13 +285,13 @@ def get_safe_globals() -> list[Any]:
 
 
 def clear_safe_globals() -> None:
-    """Remove all additions."""
+    """Remove all classes and functions that were added."""
     with _added_lock:
         _added.clear()
 
 
 class safe_globals:
-    """Add classes and functions for a `with` block."""
+    """Allow files to use these classes and functions inside a `with` block."""
 
     def __init__(self, safe_globals: Iterable[Any]) -> None:
         self._things = _by_name(safe_globals)

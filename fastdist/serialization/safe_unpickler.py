@@ -1,9 +1,10 @@
 """Reads a pickle without running code: plain values, containers, and calls from a fixed list."""
 
 # Note [Reading a stranger's pickle] The reader accepts the opcodes that pickle's protocols 2 to 5
-# write for such values, and rejects all others. The memo is a dict, so that a large index does not
-# make it large. A length is checked against the remaining bytes. Only objects of `safe_globals.py`
-# are called. The result is nested at most _MOST_LEVELS deep and never contains itself.
+# write for plain values, containers and calls, and rejects all others. The memo is a dict, so that
+# a large index in the file does not allocate a large list. A length is checked against the
+# remaining bytes. Only objects that `safe_globals.py` allows are called. The result has at most
+# _MOST_LEVELS levels of containers, and no container in it contains itself.
 
 from __future__ import annotations
 
@@ -13,13 +14,14 @@ from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any, Final
 
+from ..core.folded_frames import private_cause
 from ..tensor.tensor import Tensor
 from .budget import Budget, brief
 from .rebuilding import bytes_of_copy, give_attributes, give_state, size_of_state
 from .safe_globals import find_safe, is_added, plain_call
 
 _MOST_LEVELS: Final = 500
-# A key that is a string of at most this length is not counted.
+# A dict's key that is a str of at most this length is not counted in the budget.
 _SHORT: Final = 64
 _COST_OF_A_SET: Final = 2
 _FLOAT: Final = struct.Struct(">d")
@@ -28,7 +30,7 @@ _FLOAT: Final = struct.Struct(">d")
 class SafeUnpickler:
     """Reads one pickle, or several in a row, from a buffer of bytes.
 
-    `persistent_load` returns the value for a persistent id; the budget belongs to the file
+    `persistent_load` returns the value for a persistent id; `budget` limits the work for one file
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class SafeUnpickler:
     def load(self) -> Any:
         """Return the value of the next pickle.
 
-        Raises  UnpicklingError for data that is not a pickle, or not a plain one
+        Raises  UnpicklingError for data that is not a pickle, or for a value that is not allowed
         """
         self._stack, self._below, self._memo = [], [], {}
         data, actions = self._data, _ACTIONS
@@ -66,7 +68,9 @@ class SafeUnpickler:
                 action(self)
             value = self._stack.pop()
         except (IndexError, KeyError, struct.error, UnicodeDecodeError) as error:
-            raise UnpicklingError("the pickle takes more than it holds, or is cut off") from error
+            raise UnpicklingError(
+                "the pickle takes more than it holds, or is cut off"
+            ) from private_cause(error)
         require_shallow(value)
         return value
 
@@ -96,7 +100,7 @@ class SafeUnpickler:
         self._stack = self._below.pop()
         return items
 
-    # The handlers of the opcodes, under pickle's names for these.
+    # The handlers of the opcodes. Each has the name that pickle gives to its opcode.
 
     def _proto(self) -> None:
         protocol = self._number(1)
@@ -120,7 +124,7 @@ class SafeUnpickler:
         self._stack.append(self._take(self._number(size)).decode("utf-8", "surrogatepass"))
 
     def _binstring(self, size: int) -> None:
-        """Push a str of Python 2, which is bytes, decoded with `encoding`."""
+        """Push a str of Python 2, decoded with `encoding`, or as bytes if that is "bytes"."""
         data = self._take(self._number(size))
         if self._encoding == "bytes":
             self._stack.append(data)
@@ -131,7 +135,7 @@ class SafeUnpickler:
             raise UnpicklingError(
                 f"Python 2 wrote text in it that is not {self._encoding} ({brief(data)}); give "
                 "load() the encoding, such as encoding='latin1', or encoding='bytes'"
-            ) from error
+            ) from private_cause(error)
 
     def _binbytes(self, size: int) -> None:
         self._stack.append(self._take(self._number(size)))
@@ -198,7 +202,10 @@ class SafeUnpickler:
         return holder if type(holder) is kind else self._allowed(holder)
 
     def _allowed(self, value: Any) -> Any:
-        """Return value if the user has added its class."""
+        """Return `value` if the user has added its class.
+
+        Raises  UnpicklingError otherwise
+        """
         if is_added(type(value)):
             return value
         raise UnpicklingError(f"nothing can be put into a value of {type(value).__name__}")
@@ -278,7 +285,7 @@ class SafeUnpickler:
         self._budget.take(size_of_state(state))
         try:
             if type(value) is OrderedDict:
-                give_attributes(value, state)  # the _metadata of state_dict()
+                give_attributes(value, state)  # a state_dict() has the attribute _metadata
             else:
                 give_state(self._allowed(value), state)
         except (TypeError, ValueError, AttributeError) as error:
@@ -353,7 +360,7 @@ def require_shallow(value: Any) -> None:
 
     Raises  UnpicklingError
     """
-    # For each container: 0 while its items are walked, then its nesting depth.
+    # Maps the id of each container to 0 while its items are walked, and then to its nesting depth.
     depths: dict[int, int] = {}
     waiting: list[Any] = [value]
     while waiting:

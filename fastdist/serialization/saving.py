@@ -48,13 +48,13 @@ def save(
 ) -> None:
     """Write obj (a tensor, a state dict, anything that can be pickled) in PyTorch's format.
 
-    `f` is a path or a file object with write(). An old file at a path is replaced only after the
-    new file is completely on the disk; permissions, and links to it, are kept. Tensors that share
-    memory still share it after loading. `torch.load` and `fastdist.load` can read the file. With
+    If a file exists at the path `f`, it is replaced only after the new file is completely on the
+    disk. Permissions and links of the old file are kept. Tensors that share memory still share it
+    after loading. `torch.load` and `fastdist.load` can read the file. With
     _use_new_zipfile_serialization=False, save writes the format before 1.6, which has no checksums.
 
     Raises  RuntimeError if the folder does not exist; PermissionError; IsADirectoryError; OSError
-            if the disk is full. The old file is then unchanged. Errors of pickle
+            if the disk is full; errors of pickle. An old file at the path is then unchanged
     Note    a pickle_module other than pickle may write fastdist's names, which PyTorch cannot read
 
     Args:
@@ -89,7 +89,7 @@ def save(
         with full_disk_named(name, _size(pickled, memories)):
             protocol = pickle_protocol if is_legacy else None
             _write(f.write, "archive", pickled, memories, protocol, with_order=with_order)
-            # Flush here: if the disk is full, the error then names the file.
+            # Flush here, so that the error of a full disk names the file.
             if hasattr(f, "flush"):
                 f.flush()
     else:
@@ -127,7 +127,7 @@ def _write(
     *,
     with_order: bool,
 ) -> None:
-    """Write an archive, or the format before 1.6 if a protocol for it is given."""
+    """Write a zip archive, or the format before 1.6 if `legacy_protocol` is not None."""
     if legacy_protocol is not None:
         write_legacy(write, pickled, memories, legacy_protocol)
         return
@@ -151,8 +151,8 @@ class _Storages:
         self.is_legacy = False
         self.memories: list[tuple[Any, Device, DType | None]] = []
         self._numbers: dict[tuple[Device, int, int], tuple[int, DType | None]] = {}
-        # Keep these alive until everything is written: freed memory could get the same address
-        # again.
+        # Tensors and storages that must stay alive until everything is written: otherwise a later
+        # one could get the same address.
         self._alive: list[Any] = []
 
     def of_tensor(self, tensor: Tensor) -> tuple[_StorageOf, int]:
@@ -202,13 +202,14 @@ class _StorageOf:
     ) -> None:
         kind = UntypedStorage if dtype is None else _KINDS[dtype]
         numel = nbytes if dtype is None else nbytes // dtype.itemsize
-        # The last entry describes a part of a storage in old files; it is always None now.
+        # An id in the format before 1.6 has a sixth item. In files before 0.4 it described a part
+        # of a storage; here it is always None.
         self.id: tuple[Any, ...] = ("storage", kind, str(number), location, numel)
         self.id += (None,) * is_legacy
 
 
 class _Reducing:
-    """The methods that teach a pickler to write tensors."""
+    """Methods of a pickler that write tensors and storages."""
 
     storages: _Storages
 
@@ -307,8 +308,8 @@ class _Reducers:
 class _TorchPickler(pickle._Pickler):
     """Python's own pickler, changed to write PyTorch's names instead of fastdist's.
 
-    The C pickler cannot be used: it looks each name up, and there may be no module torch. Each
-    tensor is written in one piece, because a file may have very many.
+    The C pickler cannot be used: it imports the module of each name that it writes, and there may
+    be no module torch. Each tensor is written with one write(), because a file may have very many.
     """
 
     dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
@@ -322,7 +323,7 @@ class _TorchPickler(pickle._Pickler):
         self._known: dict[Any, bytes] = {}
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
-        """Write PyTorch's name of obj, or its own name if PyTorch has none."""
+        """Write PyTorch's name of `obj`, or the name in Python if PyTorch does not have one."""
         try:
             known = TO_TORCH.get(obj) or RENAMED.get(obj)
         except TypeError:  # an unhashable object has no entry
@@ -335,7 +336,7 @@ class _TorchPickler(pickle._Pickler):
         self.memoize(obj)  # type: ignore[attr-defined]
 
     def save_class(self, obj: type) -> None:
-        """Write a class by its name; the classes of None and similar values as pickle does."""
+        """Write the name of a class. pickle's save_type writes classes without a PyTorch name."""
         if obj.__class__ is type and obj not in TO_TORCH:
             super().save_type(obj)  # type: ignore[misc]
         else:
@@ -355,7 +356,7 @@ class _TorchPickler(pickle._Pickler):
         self.write(self._storage_bytes(self.storages.of_storage(obj)))  # type: ignore[attr-defined]
 
     def save_place(self, obj: _StorageOf) -> None:
-        """Write a persistent id for a storage that has a number already."""
+        """Write a persistent id for a storage that already has a number."""
         self.write(self._storage_bytes(obj))  # type: ignore[attr-defined]
 
     def save_parameter(self, obj: Parameter) -> None:
@@ -395,8 +396,8 @@ class _TorchPickler(pickle._Pickler):
         return b"".join(parts)
 
     def _named(self, thing: Any) -> bytes:
-        """Return the bytes for a string, a class or a function; from the second time on, a memo
-        entry.
+        """Return the opcodes that push a string, a class or a function. From the second call with
+        the same object on, they push the memo's entry.
         """
         known = self._known.get(thing)
         if known is not None:
@@ -407,7 +408,7 @@ class _TorchPickler(pickle._Pickler):
             module, word = TO_TORCH.get(thing) or own_name(thing)
             first = pickle.GLOBAL + f"{module}\n{word}\n".encode()
         memo: dict[int, Any] = self.memo  # type: ignore[attr-defined]
-        # A separate memo key, because the pickler may have written an equal string already.
+        # The memo key is a new object: the memo may already have an entry for an equal string.
         number, mine = len(memo), object()
         memo[id(mine)] = (number, mine)
         self._known[thing] = self.get(number)  # type: ignore[attr-defined]

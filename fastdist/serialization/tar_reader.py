@@ -1,12 +1,13 @@
 """Reads PyTorch's oldest format, of version 0.1.1 and before: a tar archive of four files."""
 
-# Note [The oldest format] The file `storages` begins with the number of storages. For each it has a
-# pickle of (key, location, class), the number of elements in 8 bytes, and the elements. It ends
-# with a pickle of the storages that are parts of others: (key, key of the whole, offset, length).
-# `tensors` begins with the number of tensors. For each it has a pickle of (key, key of the storage,
-# class), the number of axes in 8 bytes, sizes, strides and offset. `pickle` is the value, whose
-# persistent ids are keys of tensors and storages. Numbers in the headers of the archive are octal
-# text. Nothing is extracted to the disk.
+# Note [The oldest format] The file `storages` begins with the number of storages. Then it has, for
+# each storage, a pickle of (key, location, class), the number of elements in 8 bytes, and the
+# elements. It ends with a pickled list of storages that are parts of other storages: (key, key of
+# the whole storage, offset, length). The file `tensors` begins with the number of tensors. Then it
+# has, for each tensor, a pickle of (key, key of the storage, class), the number of axes in 8 bytes,
+# sizes, strides and offset. The file `pickle` is the pickled value; its persistent ids are keys of
+# tensors and storages. Numbers in the headers of the archive are octal text. Nothing is extracted
+# to the disk.
 
 from __future__ import annotations
 
@@ -66,8 +67,8 @@ class TarRecords(Records):
         self.pickled = walk(streams["pickle"], lambda _: None)
 
     def load(self, saved_id: Any) -> Any:
-        """Return the tensor or storage for a persistent id; for the id of a module, return its
-        class.
+        """Return the tensor or storage for a persistent id. If the id is that of an nn.Module,
+        return the module's class.
 
         Raises  UnpicklingError for an invalid id
         """
@@ -138,7 +139,7 @@ class _KindsUnpickler(SafeUnpickler):
     """Reads small pickles in which a class stands for a dtype."""
 
     def find(self, module: str, name: str) -> Any:
-        """Return the storage class for a class of tensors or storages."""
+        """Return the storage class with the dtype of the named class of tensors or storages."""
         found = _KINDS.get((module, name))
         return super().find(module, name) if found is None else found
 
@@ -157,7 +158,8 @@ def _tuple(stream: ByteStream, length: int, what: str) -> Any:
 
 def _count(stream: ByteStream, what: str) -> int:
     count = _plain(stream)
-    # Each item takes some bytes, so a wrong count ends at the end of the file, not in a long loop.
+    # Each item takes at least one byte, so a count above the number of remaining bytes is wrong. An
+    # error here avoids a long loop.
     if type(count) is not int or not 0 <= count <= stream.left:
         raise UnpicklingError(f"{brief(count)} {what} in {stream.left} bytes")
     return count
@@ -191,13 +193,15 @@ def _parts_of(stream: ByteStream) -> dict[str, tuple[int, int]]:
 
 
 def _entry(header: bytes) -> tuple[str, int, bool] | None:
-    """Return name, size and whether it is a regular file; None if the header is not an entry."""
+    """Return the name and size of an entry, and whether it is a regular file; None if the header is
+    not that of an entry.
+    """
     try:
         told = int(header[148:156].rstrip(b" \0") or b"x", 8)
         size = int(header[124:136].rstrip(b" \0") or b"0", 8)
     except ValueError:
         return None
-    # The checksum treats its own field as blanks.
+    # The checksum is computed as if its own field contained 8 blanks.
     if told != sum(header[:_BLOCK]) - sum(header[148:156]) + 8 * 32 or size < 0:
         return None
     return header[:100].rstrip(b"\0").decode("latin-1"), size, header[156:157] in (b"0", b"\0")

@@ -45,14 +45,14 @@ _OWN: Final[dict[Name, Any]] = {
     # Files before 1.6 use other class names for storages of a GPU.
     **{("torch.cuda", name): kind for name, kind in TYPED_STORAGES.items()},
 }
-# PyTorch's names that fastdist does not support. The error names them, because such a file is
-# valid.
+# Storage classes of PyTorch with dtypes that fastdist does not have. A file with such a storage is
+# valid, so the error names the dtype.
 _MISSING_DTYPES: Final = {
     "QInt8Storage": "qint8",
     "QUInt8Storage": "quint8",
     "QInt32Storage": "qint32",
 }
-# If an object has several names, the first one is written.
+# If an object has several names in PyTorch, the first one is written.
 TO_TORCH: Final[dict[Any, Name]] = {}
 for _name, _thing in _OWN.items():
     TO_TORCH.setdefault(_thing, _name)
@@ -82,7 +82,7 @@ def find(module: str, name: str) -> Any:
     `torch.nn.modules.linear.Linear` is looked up in fastdist.nn.modules.linear, then in
     fastdist.nn.modules, in fastdist.nn and in fastdist.
 
-    Raises  AttributeError if fastdist does not have it
+    Raises  AttributeError if fastdist does not have an object of this name
     """
     found = own(module, name)
     if found is not None:

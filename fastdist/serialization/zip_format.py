@@ -30,6 +30,6 @@ ENCRYPTED: Final = 0x0001
 ZIP64_TAG: Final = 0x0001
 FILLER_TAG: Final = b"FB"
 FILLER: Final = b"Z"
-# Fields of 16 or 32 bits with these values have the real value in a zip64 extra field.
+# If a field of 16 or 32 bits has one of these values, its real value is in a field of zip64.
 MANY: Final = 0xFFFF
 LARGE: Final = 0xFFFFFFFF

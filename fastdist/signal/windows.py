@@ -1,11 +1,13 @@
 """Window functions: weights that fade a range of samples in and out.
 
-The functions of torch.signal.windows return symmetric windows by default. fastdist's own
-functions (`hann_window` and others) return periodic windows, whose next element would equal the
-first. `**more` are the options of `zeros`: dtype, layout, device, requires_grad.
+The functions of torch.signal.windows return symmetric windows by default. `hann_window` and the
+other functions whose names end in `_window` return periodic windows by default: one more element of
+such a window would equal its first element. `**more` are the options of `zeros`: dtype, layout,
+device, requires_grad.
 
-Raises  ValueError (periodic windows: RuntimeError) for a negative length, and for dtypes other
-        than float32 and float64 (periodic windows accept any floating dtype)
+Raises  ValueError for a negative length, or for a dtype other than float32 and float64. The
+        functions whose names end in `_window` accept any floating dtype, and raise RuntimeError
+        instead of ValueError
 """
 
 from __future__ import annotations
@@ -79,9 +81,9 @@ def exponential(
     sym: bool = True,
     **more: Any,
 ) -> Tensor:
-    """Return exp(-|n - center| / tau) for each index n; center is the middle by default.
+    """Return exp(-|n - center| / tau) for each index n; `center` is the middle by default.
 
-    Raises  ValueError for a tau that is not positive, or for a center of a symmetric window
+    Raises  ValueError for a `tau` that is not positive, or for a `center` if `sym` is True
     """
     _require("exponential", M, more)
     if tau <= 0:
@@ -100,9 +102,9 @@ def gaussian(
     sym: bool = True,
     **more: Any,
 ) -> Tensor:
-    """Return a Gaussian with standard deviation std, with maximum 1 in the middle.
+    """Return a Gaussian with standard deviation `std` and the maximum 1 in the middle.
 
-    Raises  ValueError for a std that is not positive
+    Raises  ValueError for a `std` that is not positive
     """
     _require("gaussian", M, more)
     if std <= 0:
@@ -121,7 +123,7 @@ def general_cosine(
 ) -> Tensor:
     """Return a sum of cosines, a[0] - a[1] cos(x) + a[2] cos(2 x) ..., over one period of x.
 
-    Raises  ValueError for no coefficients, TypeError for a value that is not a list
+    Raises  ValueError if `a` is empty, TypeError if `a` is not a sequence
     """
     _require("general_cosine", M, more)
     if not isinstance(a, Sequence):
@@ -260,13 +262,14 @@ def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> i
 
 
 # Note [Windows of devices]
-# Each formula is written once, with NumPy's names. On the CPU these are NumPy's functions, and on a
-# device the methods of OnDevice, which compute the numbers there. All formulas compute in float64
-# and round last, so the results differ only by roundings of cos and exp.
+# Each formula is written once, with the names of NumPy's functions. On the CPU it calls these
+# functions. For another device it calls the methods of OnDevice, which compute on that device. All
+# formulas compute in float64 and round to the dtype at the end. So the results of two devices
+# differ only if their cos or exp round differently.
 
 
 class OnDevice:
-    """The NumPy functions that formulas use, for float64 tensors on a device."""
+    """Methods with the names of the NumPy functions in the formulas, for float64 on a device."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -284,12 +287,12 @@ class OnDevice:
         return x.clamp(min=least)
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
-        # One of abs, cos, exp, i0, sin, sqrt.
+        # `name` is one of abs, cos, exp, i0, sin, sqrt.
         return lambda x: getattr(x, name)()
 
 
 def _turns(np: Any, M: int, steps: int) -> Any:
-    """Return the position of each element in the period, from 0 to 1; 0.5 for a single element."""
+    """Return each element's position as a fraction of the period; 0.5 for a single element."""
     return np.arange(M) / steps if M > 1 else np.full(M, 0.5)
 
 
@@ -307,7 +310,7 @@ def _triangle(np: Any, M: int, steps: int) -> Any:
 
 def _bessel(np: Any, M: int, steps: int, beta: float) -> Any:
     height = np.sqrt(np.maximum(1.0 - (2.0 * _turns(np, M, steps) - 1.0) ** 2, 0.0))
-    # As in PyTorch, NaN for a beta whose i0 overflows float64.
+    # As in PyTorch, the result is NaN if i0(beta) overflows float64.
     return np.i0(beta * height) / float(numpy.i0(beta))
 
 

@@ -1,8 +1,8 @@
 """Writes files atomically: the old content stays until the new content is on the disk.
 
-The bytes go to a temporary file in the same folder, are flushed to the disk, and a rename replaces
-the old file. On systems with unnamed files (Linux's O_TMPFILE), the temporary file gets a name only
-at the end. A process that is killed before that leaves nothing behind.
+The bytes are written to a temporary file in the same folder and flushed to the disk. Then a rename
+replaces the old file. On systems with unnamed files (Linux's O_TMPFILE), the temporary file gets a
+name only at the end. On these systems, a process that is killed earlier leaves no temporary file.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ _FULL: Final = frozenset((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", er
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterator[BinaryIO]:
-    """Open a binary file for writing that replaces `path` when the block ends without an error.
+    """Open a binary file for writing. When the `with` block ends without an error, the file
+    replaces `path`.
 
-    `size` is the number of bytes that will be written, for the error message of a full disk.
+    `size` is the number of bytes that will be written. The error of a full disk shows this number.
 
     Raises  FileNotFoundError, IsADirectoryError, PermissionError; OSError with the path, the size
-            and the free space if the disk is full. After any error, also in the block, the old file
-            is unchanged
+            and the free space if the disk is full. After any error, including one in the block, the
+            old file is unchanged
     Note    permissions and owner of an old file are kept; a new file gets the defaults
-            of open(). A symbolic link stays, and its target is written. A special file, such as a
-            pipe, is written in place
+            of open(). If `path` is a symbolic link, the link stays and its target is replaced. A
+            special file, such as a pipe, is written directly
     """
     target = os.path.realpath(path)
     old = _stat(target)
@@ -61,7 +62,7 @@ def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterat
 
 @contextmanager
 def full_disk_named(name: str, size: int | None = None) -> Iterator[None]:
-    """Add a file's name and its required size to the error of a full disk, in this block."""
+    """If the `with` block raises the error of a full disk, add `name` and `size` to the error."""
     try:
         yield
     except OSError as error:
@@ -71,7 +72,7 @@ def full_disk_named(name: str, size: int | None = None) -> Iterator[None]:
 
 
 def _free_beside(path: str) -> str:
-    """Return a text with the free space in the folder of path; "" if it is unknown."""
+    """Return a text with the free space in the folder of `path`; "" if that is unknown."""
     try:
         return f", and {shutil.disk_usage(os.path.dirname(path)).free} bytes are free there"
     except OSError:
@@ -99,7 +100,7 @@ class _Replacement:
         self._target = target
         self._old = old
         self._folder, base = os.path.split(target)
-        # File names have at most 255 bytes; a name cut within a character is valid too.
+        # File names have at most 255 bytes. A name that is cut inside a character is still valid.
         start = os.fsdecode(os.fsencode(base)[:200])
         self._name = os.path.join(self._folder, f".{start}.{secrets.token_hex(8)}.tmp")
         self._has_name = False
@@ -121,7 +122,7 @@ class _Replacement:
     def _open_by_name(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        # Set before the file exists: a Ctrl-C right after the call must not leave it behind.
+        # Set before the file exists, so that a Ctrl-C right after os.open does not leave the file.
         self._has_name = True
         try:
             self.descriptor = os.open(self._name, flags, 0o666)
@@ -140,14 +141,14 @@ class _Replacement:
         )
 
     def finish(self) -> None:
-        """Flush the file to the disk, and replace the target by it."""
+        """Flush the temporary file to the disk, and rename it to the target."""
         if self._old is not None:
             self._keep_what_the_old_one_was(self._old)
         os.fsync(self.descriptor)
         if not self._has_name:
             self._has_name = True
             own = f"/proc/self/fd/{self.descriptor}"
-            # Any src_dir_fd works: with one, Python calls linkat, which follows the link in /proc.
+            # With any src_dir_fd, Python calls linkat, which follows the symbolic link in /proc.
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.link(own, self._name, src_dir_fd=folder, follow_symlinks=True)
@@ -165,8 +166,8 @@ class _Replacement:
             try:
                 os.fchown(self.descriptor, old.st_uid, old.st_gid)
             except PermissionError:
-                # Only root may change an owner. Any user who may write the old file may own the new
-                # one.
+                # Only root may change the owner. Otherwise the new file belongs to this user, who
+                # was allowed to write the old one.
                 pass
         os.fchmod(self.descriptor, stat.S_IMODE(old.st_mode))
 
@@ -181,15 +182,15 @@ class _Replacement:
 
 
 def fsync_folder(folder: str) -> None:
-    """Flush the names in a folder to the disk."""
-    # Windows cannot open folders; there the file system alone makes a rename durable.
+    """Flush a folder's list of file names to the disk."""
+    # Windows cannot open folders; on Windows the file system alone makes a rename durable.
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems do not support this; the content of the files is safe.
+        # Some network file systems cannot flush folders; the contents of the files are flushed.
         if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
             raise
     finally:

@@ -1,7 +1,7 @@
-"""Chooses the kernels of NumPy's OpenBLAS before NumPy loads, and reads the choice back.
+"""Chooses the kernels of NumPy's OpenBLAS before NumPy loads, and reads which kernels it uses.
 
-NumPy and ctypes are imported as late as possible, because `import fastdist` calls `choose_core`
-first.
+`import fastdist` first calls `choose_core`, before NumPy is loaded. So this module imports NumPy
+and ctypes only in the functions that need them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, NamedTuple
 
 _CORETYPE = "OPENBLAS_CORETYPE"
-# Children inherit OPENBLAS_CORETYPE; this variable tells them that fastdist set it, not the user.
+# Child processes inherit OPENBLAS_CORETYPE. This second variable has the same value if fastdist set
+# OPENBLAS_CORETYPE, and not the user.
 _CHOSEN_BY_FASTDIST = "FASTDIST_OPENBLAS_CORETYPE"
 _AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
 _CPUINFO = "/proc/cpuinfo"
@@ -27,7 +28,7 @@ class CoreChoice(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """The system's description of the first processor; empty if there is none."""
+    """The system's description of the first processor; without one, the fields are empty."""
 
     vendor: str
     family: int
@@ -37,22 +38,23 @@ class Cpu(NamedTuple):
 
 # Note [The right OpenBLAS core]
 # OpenBLAS chooses its kernels by the CPU's model number, and its choice can be slow on AMD. Medians
-# of one thread, in fresh processes that alternate:
-#   Zen 5 (family 26), sgemm of 1024 x 1024 x 1024: SkylakeX 231 GFLOP/s, 1.8 times the Haswell
-#   kernels that OpenBLAS chose, which use half the width of its AVX-512
+# with one thread, in fresh processes that use the two sets of kernels in turn:
+#   Zen 5 (family 26), sgemm of 1024 x 1024 x 1024: SkylakeX 231 GFLOP/s. This is 1.8 times the
+#   speed of Haswell, which OpenBLAS chose. The Haswell kernels use half the width of AVX-512.
 #   Zen 4 (family 25, model 17), which does AVX-512 in two halves; OpenBLAS 0.3.31 chooses SkylakeX.
 #   Time with Haswell / time with SkylakeX, for x @ w and x @ w.T:
 #     float32  64x64x64 1.19, 0.81   64x784x256 0.88, 0.76   256x1024x1024 0.89, 0.86
 #     float64  64x64x64 1.24, 0.92   64x784x256 1.02, 0.96   256x1024x1024 1.04, 1.00
-#   A product that takes less than a microsecond loses 0.1 us; the layers of a model gain.
-# Zen 3 has no AVX-512 and gets the Haswell kernels anyway. On Intel, OpenBLAS recognizes newer
-# cores. On ARM these names mean nothing.
+#   With Haswell, a product of less than a microsecond takes 0.1 us more; the layers of a model take
+#   less time.
+# On Zen 3, which has no AVX-512, OpenBLAS itself chooses Haswell. On Intel, OpenBLAS recognizes
+# newer cores. On ARM, OpenBLAS does not have cores with these names.
 _RIGHT_CORES = {25: "Haswell", 26: "SkylakeX"}
 _NEWEST_FAMILY = max(_RIGHT_CORES)
 
 
 def choose_core() -> CoreChoice:
-    """Set OPENBLAS_CORETYPE on AMD CPUs with AVX-512, unless the user did or NumPy is loaded.
+    """On AMD CPUs with AVX-512, set OPENBLAS_CORETYPE unless it is set or NumPy is loaded.
 
     Source  Note [The right OpenBLAS core]
     Note    takes under 0.2 ms; later calls return the first result
@@ -103,8 +105,8 @@ def read_cpu(path: str = _CPUINFO) -> Cpu:
     """Return vendor, model and features of the first processor; all empty without /proc."""
     try:
         with open(path, "rb", buffering=0) as file:
-            # One paragraph per processor. The first is enough, and the file of a large machine is
-            # slow to read.
+            # The file has one paragraph per processor. The first one is enough, and reading the
+            # whole file is slow on a machine with many processors.
             text = file.read(8192).decode("utf-8", "replace")
     except OSError:
         return Cpu("", 0, "", frozenset())
@@ -143,8 +145,8 @@ def blas_threads() -> int | None:
 
 
 def set_blas_threads(count: int) -> bool:
-    """Set how many threads matrix products may use, also in SciPy's BLAS if it is loaded. Return
-    whether that worked for NumPy's BLAS.
+    """Set how many threads matrix products may use in NumPy's BLAS, and in SciPy's BLAS if that is
+    loaded. Return whether the limit of NumPy's BLAS was set.
 
     Raises  ValueError if count is not positive
     """
@@ -164,7 +166,7 @@ def set_blas_threads(count: int) -> bool:
 
 
 def share_blas_threads() -> None:
-    """Give SciPy's BLAS, which has just been loaded, the thread limit of NumPy's."""
+    """Set the thread limit of SciPy's BLAS, which has just been loaded, to that of NumPy's BLAS."""
     count = blas_threads()
     if count is not None:
         set_blas_threads(count)
@@ -186,16 +188,16 @@ def end_blas_threads() -> None:
 
 
 def _fork_a_process_that_ends() -> None:
-    """Fork a child that ends immediately: OpenBLAS's fork handler then ends its threads in this
-    process.
+    """Fork a child that ends immediately: OpenBLAS's fork handler then ends OpenBLAS's threads in
+    this process.
 
-    NumPy 2.5's wheels do not export the function that ends them.
+    The OpenBLAS in NumPy 2.5's wheels does not export the function that ends its threads.
     """
     import ctypes
     from contextlib import suppress
 
-    # Not os.fork(): it runs hooks for children that go on, and it warns of the threads that end
-    # here. PyDLL keeps the interpreter lock, which the child needs.
+    # Not os.fork(): it would run hooks that are for children that continue, and warn about the
+    # threads of OpenBLAS. PyDLL keeps the interpreter lock, which the child needs.
     pid = ctypes.PyDLL(None).fork()
     if pid == 0:
         os._exit(0)
@@ -218,7 +220,8 @@ def _function(name: str, result: str | None, library: Any = None) -> Callable[..
     import ctypes
 
     library = library or _library()
-    # NumPy's wheels prefix the names and mark 64-bit integers; system libraries use plain names.
+    # The BLAS of NumPy's wheels has a prefix, and a suffix if it uses 64-bit integers; the BLAS of
+    # a system has neither.
     for prefix in ("scipy_openblas_", "openblas_"):
         for suffix in ("64_", ""):
             function = getattr(library, prefix + name + suffix, None)
@@ -235,7 +238,7 @@ def _library() -> Any:
 
         import numpy.linalg  # noqa: F401  its BLAS is the one that is asked
 
-        # None opens the process itself, which has such names only if a BLAS is linked in.
+        # CDLL(None) opens the process itself. It has these functions only if a BLAS is linked in.
         _loaded = ctypes.CDLL(next(iter(_library_paths()), None))
     return _loaded
 
@@ -249,7 +252,7 @@ def _library_paths() -> list[str]:
             paths = {line.split(None, 5)[5].strip() for line in maps if "blas" in line}
     except OSError:
         paths = set(_bundled())
-    # SciPy may have loaded another library, so NumPy's is listed first.
+    # SciPy may have loaded another BLAS library. The one of NumPy must come first.
     return sorted(paths, key=lambda path: ("numpy" not in path, "openblas" not in path, path))
 
 

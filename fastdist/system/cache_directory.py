@@ -1,11 +1,12 @@
 """The cache directory for compiled kernels and generated code, and the loading of generated code.
 
-`FASTDIST_CACHE_DIR` sets the directory; the default is `~/.cache/fastdist/<version>-<cpu>`, never
-in site-packages, where a leftover would shadow an editable install. Its files can be deleted at any
-time. If it is not writable, or other users could have written to it, each process compiles again.
+`FASTDIST_CACHE_DIR` sets the directory; the default is `~/.cache/fastdist/<version>-<cpu>`. The
+default is not in site-packages, where leftover files would take precedence over an editable
+install. The files of the cache can be deleted at any time. If the directory is not writable, or if
+other users could have written to it, each process compiles again.
 
-`FASTDIST_SHIPPED_CACHE_DIR` sets a second directory, from which compiled kernels are only read:
-the kernels of a container image. `fastdist info --warm --into` creates such a directory.
+`FASTDIST_SHIPPED_CACHE_DIR` sets a second directory, from which compiled kernels are only read. It
+contains the kernels of a container image; `fastdist info --warm --into` creates it.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from .digest import sha256
 from .own_folder import ForeignFolderError, make_own_folder, require_trusted_folder
 
 _logger = logging.getLogger(__name__)
-_modules_lock = threading.Lock()  # held while a generated module runs; its code uses no lock
+_modules_lock = threading.Lock()  # held while a generated module runs, which uses no locks
 
 
 @functools.cache
 def cache_directory(name: str = "") -> str | None:
     """Return the cache directory, or a subfolder of it, and create it; None if it cannot be used.
 
-    That is the case if it is not writable, or if other users could write to it: its files are code
-    that runs as this user. The second case is logged once.
+    It cannot be used if it is not writable, or if other users could write to it: its files are code
+    that runs with the rights of this user. The second reason is logged once.
     """
     path, why = _find(name)
     if why:
@@ -48,8 +49,7 @@ SHIPPED: Final = "FASTDIST_SHIPPED_CACHE_DIR"
 
 @functools.cache
 def shipped_directory(name: str = "") -> str | None:
-    """Return the directory of a container image's kernels, or a subfolder of it; None if there is
-    none.
+    """Return the directory in the variable SHIPPED, or a subfolder of it; None if it is not used.
 
     Note    logs a warning if the directory is missing, or if a user other than root could write to
             it
@@ -61,7 +61,7 @@ def shipped_directory(name: str = "") -> str | None:
 
 
 def why_nothing_shipped() -> str:
-    """Return the reason why the folder in SHIPPED is not used; "" if it is used or not set."""
+    """Return why the directory in the variable SHIPPED is not used; "" if it is used or not set."""
     return _find_shipped("")[1]
 
 
@@ -114,28 +114,29 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _default_directory() -> str:
-    # Looked up by name: this package must not import the root package, which is loaded already.
+    # From sys.modules: this package must not import the root package, which is loaded already.
     root_package = sys.modules[__name__.partition(".")[0]]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(base, "fastdist", f"{root_package.__version__}-{_cpu()}")
 
 
 def _cpu() -> str:
-    """Return a short name of this CPU's instruction set, because different machines may share a
-    home.
+    """Return a short name of this CPU's instruction set. Machines with different CPUs may share a
+    home directory.
     """
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             kept = [line for line in lines if line.startswith(("flags", "Features", "model name"))]
             features = "".join(sorted(set(kept)))
     except OSError:
-        # Not Linux: the processor's name would cost a subprocess and 0.7 MB there.
+        # Not on Linux: there, platform.processor() would start a subprocess and take 0.7 MB.
         features = platform.processor()
     return f"{platform.machine()}-{sha256(features.encode()).hexdigest()[:8]}"
 
 
 def load_generated(source: str, label: str) -> ModuleType:
-    """Return the module for source code. Its file is named by label and a hash of the source.
+    """Run source code as a module, and return the module. The name of the module's file consists of
+    `label` and a hash of the source.
 
     Thread  any; equal sources give one module
     Note    the module is in sys.modules before it runs, and has the same file name in every
@@ -155,7 +156,7 @@ def load_generated(source: str, label: str) -> ModuleType:
 
 
 def _write_once(path: str, source: str) -> None:
-    """Write the file unless it exists; ignore a missing directory or a full disk."""
+    """Write the file unless it exists; ignore errors of the system, such as a full disk."""
     if os.path.exists(path):
         return
     import tempfile  # imported late: it takes 0.4 MB, and only processes that compile need it

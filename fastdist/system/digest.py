@@ -1,8 +1,8 @@
 """SHA-256 and functions made with it, without OpenSSL.
 
-`hashlib` loads OpenSSL's library: 3.4 MB that stay resident in every worker for a few digests at
-start. CPython has another SHA-256 implementation, which the standard module `random` also uses for
-this reason.
+`hashlib` loads OpenSSL's library. It would take 3.4 MB of resident memory in every worker, for a
+few digests at start. CPython has another SHA-256 implementation, which the standard module `random`
+also uses to avoid OpenSSL.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 if sys.version_info >= (3, 12):
     try:
         from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:  # a Python built without it
+    except ImportError:  # a Python built without _sha2
         from hashlib import sha256
 else:
     try:
@@ -24,7 +24,7 @@ else:
 __all__ = ["hmac_sha256", "sha256"]
 
 _BLOCK_BYTES = 64
-# Tables for bytes.translate that combine each byte of a key with a constant.
+# Tables for bytes.translate that combine each byte of a key with a constant by XOR.
 _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
 

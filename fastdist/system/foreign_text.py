@@ -1,13 +1,13 @@
 """Escapes text from other processes before it is logged or printed."""
 
-# Unescaped, a line end in a name, or in an error message, could forge lines of the log, and an
-# escape sequence could change the display of a terminal.
+# Without these functions, a line end in a name or in an error message could forge lines of the log,
+# and an escape sequence could change the display of a terminal.
 
 from __future__ import annotations
 
 from typing import Final
 
-# The default length of the result, before characters are escaped.
+# The default for the maximum length of a line, which is cut before characters are escaped.
 MOST_LETTERS: Final = 2000
 _MOST_LETTERS_OF_LINES: Final = 200_000
 
@@ -26,8 +26,8 @@ def one_line(text: object, most: int = MOST_LETTERS) -> str:
 
 
 def many_lines(text: object, most: int = _MOST_LETTERS_OF_LINES) -> str:
-    """Return a text of several lines, such as a traceback, with all other unprintable characters
-    escaped.
+    """Return a text of several lines, such as a traceback. All unprintable characters are escaped,
+    except line ends and tabs.
 
     Every line but the first is indented, so that it cannot look like the start of a log entry.
     """
@@ -50,7 +50,7 @@ def _text(text: object) -> str:
         return text.decode(errors="backslashreplace")
     try:
         return str(text)
-    except Exception as error:  # the object's class may be a user's
+    except Exception as error:  # the object's __str__ may be user code
         return f"(its text is not available: {type(error).__name__})"
 
 

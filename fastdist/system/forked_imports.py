@@ -1,11 +1,11 @@
-"""Makes forks wait for imports in other threads, because the child could never finish these."""
+"""Makes forks wait for imports in other threads, which a forked child could never finish."""
 
 # Note [Forks and imports]
-# Python locks a module while a thread imports it. A child that is forked meanwhile inherits the
-# lock without the thread that holds it, so its own import of that module waits forever. Kernels are
-# imported at first use, by any thread. So a fork checks for such imports and waits until they end.
-# Imports of other packages are ignored, because a program may run for any length of time inside of
-# such an import.
+# Python locks a module while a thread imports it. A child that is forked during the import inherits
+# the held lock, but not the thread that would release it. So an import of that module in the child
+# waits forever. Any thread may import kernels, at their first use. So before a fork, fastdist waits
+# until no other thread imports a module of _OURS. Imports of other packages are ignored, because a
+# program may run for any length of time inside of such an import.
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from typing import Final
 
 _OURS: Final = ("fastdist", "numba", "llvmlite", "scipy", "numpy", "ml_dtypes")
 _LOADER: Final = "<frozen importlib._bootstrap>"
-# Importing Numba takes 0.3 s on an idle machine.
+# The longest wait. Importing Numba takes 0.3 s on an idle machine.
 _LONGEST_S: Final = 20.0
 _LOOK_EACH_S: Final = 0.002
 
 
 class Forks:
-    """A flag: whether another fork handler waits for imports, together with its own locks."""
+    """A flag: whether another fork handler waits for imports, in addition to its own locks."""
 
     wait_elsewhere = False
 
 
 def others_import() -> bool:
-    """Return whether another thread imports a fastdist module, or a package imported late."""
+    """Return whether another thread is importing a module of one of the packages in _OURS."""
     mine = threading.get_ident()
     return any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != mine)
 
@@ -47,7 +47,7 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def wait_for_imports(until: float | None = None) -> None:
-    """Wait until no other thread imports, or until a time of time.monotonic."""
+    """Wait while `others_import()`, at most until the time `until` of time.monotonic()."""
     until = time.monotonic() + _LONGEST_S if until is None else until
     never = threading.Event()
     while others_import() and time.monotonic() < until:

@@ -14,8 +14,9 @@ _REENTRANT: Final = type(threading.RLock())
 def renew_in_children(owner: Any, *names: str) -> None:
     """Replace the named locks of a module or class by new ones in each forked child.
 
-    The child does not have the thread that held a lock at the fork, and would wait forever. Such a
-    lock must be held only for a few assignments, and must be looked up by its name each time.
+    If another thread holds a lock at the fork, the child does not have that thread, and would wait
+    for the lock forever. The named locks must be held only for a few assignments. Code that uses
+    them must look them up by name each time.
     """
 
     def renew() -> None:

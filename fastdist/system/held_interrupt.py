@@ -1,9 +1,9 @@
 """Delays Ctrl-C to the end of a block in which it would be lost or leave a partial state.
 
-LLVM calls back into Python, and an exception cannot cross its C++ frames: ctypes prints it and
-continues. A KeyboardInterrupt that is raised there does not stop the program, or leaves a kernel
-without code. Another case is a process that is being started: it has no process id yet by which it
-could be ended.
+LLVM calls back into Python, and an exception in the callback cannot cross LLVM's C++ frames: ctypes
+prints the exception and continues. If that exception is a KeyboardInterrupt, the program does not
+stop, or a kernel has no code. Another case is the start of a process: after an interrupt, the
+parent would not have the child's process id, which it needs to end the child.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def interrupt_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         _held.pop()
         if frames:
-            # Call the handler; a signal raised again would wake an event loop twice.
+            # The handler is called directly: raising the signal again would wake an event loop
+            # twice.
             handler(signal.SIGINT, frames[0])
 
 

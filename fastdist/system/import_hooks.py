@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from importlib.abc import Loader
 
 
-# Another worker may request this worker's part of a backward pass although no code here has
-# imported distributed autograd. So RPC must load that package, but it must not import it, because
-# RPC is the lower layer. `fastdist.distributed`, which may import both, registers a loader here,
-# and RPC calls the registered loaders.
+# Another worker may request this worker's part of a backward pass although no code in this process
+# has imported distributed autograd. So RPC must load distributed autograd. RPC must not contain an
+# import of it, because RPC is the lower layer. `fastdist.distributed`, which may import both,
+# registers a function that imports distributed autograd, and RPC calls the registered functions.
 _rpc_loaders: list[Callable[[], object]] = []
 
 
@@ -32,7 +32,7 @@ def load_for_rpc() -> None:
         load()
 
 
-# The same for process groups: these functions are called when a process has a default group.
+# Loaders for process groups: they are called after this process has made its default group.
 _group_loaders: list[Callable[[], object]] = []
 
 
@@ -56,7 +56,7 @@ def after_import(library: str, ours: str) -> None:
 
 
 class _Waiting:
-    """A finder that removes itself when the library is imported, and lets other finders find it."""
+    """A finder that removes itself at the library's import; other finders then find the library."""
 
     def __init__(self, library: str, ours: str) -> None:
         self._library = library

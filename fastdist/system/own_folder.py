@@ -1,14 +1,14 @@
 """Folders to which no other user can write, and which no other user can replace."""
 
-# Note [Whose folder it is] Code in a folder runs as its user, so only that user may have
-# written it. Checking the folder alone is not enough: a user who may write to a parent folder can
-# replace it. So the path is checked from the root. Each folder must belong to this user or to root.
-# If others may write to it, it must be sticky like /tmp, so that they cannot remove files of other
-# users. The last folder must belong to this user, and must not be writable by others, sticky or
-# not. Symbolic links are followed one by one, because each has an owner and leads to further
-# folders. Missing folders are created for this user only. If another user creates it first, it is
-# refused. A group counts as other users, unless it is the user's private group, as where the umask
-# is 002.
+# Note [Whose folder it is] Code in a cache folder runs with the rights of the user who loads it, so
+# no other user may have written the code. Checking the folder alone is not enough: a user who may
+# write to a parent folder can replace the folder. So the path is checked from the root. Each folder
+# must belong to this user or to root. A folder that other users may write to must be sticky like
+# /tmp, so that they cannot remove files of other users. The last folder must belong to this user,
+# and must not be writable by others even if it is sticky. Symbolic links are followed one by one,
+# because each link has an owner and leads to further folders. Missing folders are created for this
+# user only. If another user creates a missing folder first, that folder is refused. A group counts
+# as other users, unless it is the private group of this user (common where the umask is 002).
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..core.errors import FastdistError
 
 _MOST_LINKS = 40
 _MOST_BYTES = 256 << 20
-# The flags that this system has.
+# Flags of os.open; 0 for a flag that this system does not have.
 _CLOEXEC, _NONBLOCK, _NOFOLLOW = [
     getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW")
 ]
@@ -37,8 +37,8 @@ def make_own_folder(path: str) -> None:
 
     See Note [Whose folder it is].
 
-    Raises  ForeignFolderError if another user could write to it or replace it; OSError if it cannot
-            be created
+    Raises  ForeignFolderError if another user could write to the folder or replace it; OSError if
+            the folder cannot be created
     Note    write permissions are not checked on systems without user ids
     """
     if not hasattr(os, "geteuid"):
@@ -48,11 +48,11 @@ def make_own_folder(path: str) -> None:
 
 
 def require_trusted_folder(path: str) -> None:
-    """Check that a folder, which is only read, belongs to this user or to root: see
+    """Check that a folder belongs to this user or to root. Its files are only read. See
     make_own_folder.
 
-    Raises  ForeignFolderError if another user could write to it or replace it; OSError if it does
-            not exist
+    Raises  ForeignFolderError if another user could write to the folder or replace it; OSError if
+            the folder does not exist
     """
     if hasattr(os, "geteuid"):
         _require_folder_of(path, (os.geteuid(), 0), os.lstat)
@@ -70,7 +70,7 @@ def _require_folder_of(
         part = parts.pop()
         if part in ("", "."):
             continue
-        if part == "..":  # from a link: the checked path has no ".."
+        if part == "..":  # from the target of a link: abspath has removed all others
             place = os.path.dirname(place)
             found = os.lstat(place)
             continue
@@ -102,10 +102,10 @@ def read_own_file(path: str, *, or_roots: bool = False) -> bytes | None:
     """Return the content of a file that only this user (with or_roots, also root) can write.
 
     Other users may have had access to the folder before make_own_folder accepted it. So this
-    function does not read files of other users, files that they can write to, links (which could
-    lead to a file that this user has downloaded), pipes, which would block, or files larger than
-    any kernel. With or_roots, links are followed, because no other user could write to such a
-    folder.
+    function returns None for files of other users, files that other users can write to, pipes
+    (which would block), and files larger than any kernel. It raises OSError for links, which could
+    lead to a file that this user has downloaded. With or_roots, links are followed, because no
+    other user could write to the folder of such a file.
 
     Raises  OSError if the file cannot be opened or read
     """
@@ -156,8 +156,8 @@ def _lets_others_write(found: os.stat_result) -> bool:
 
 
 def _is_private_group(found: os.stat_result) -> bool:
-    """Return whether a group is the user's private one: same name, primary group, no
-    other members.
+    """Return whether the group of a file is this user's private group: it is the user's primary
+    group, has the user's name, and has no other members.
     """
     import grp
     import pwd
@@ -176,8 +176,8 @@ def _is_private_group(found: os.stat_result) -> bool:
 
 
 def _is_unknown_here(uid: int) -> bool:
-    """Return whether uid stands for all users unknown in this container, such as the
-    host's root.
+    """Return whether `uid` is the number for all users that are unknown in this container, such as
+    root of the host.
     """
     try:
         with open(_OVERFLOW_UID) as overflow, open(_UID_MAP) as lines:

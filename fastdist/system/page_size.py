@@ -15,10 +15,10 @@ _HUGE_BYTES: Final = 4 << 20
 def allocate_base_pages(size_bytes: int) -> Bytes:
     """Allocate uninitialized memory in pages of the base size (4 KiB on most machines).
 
-    The host of a virtual machine must first create a huge page that no program has used. 1 GB of
-    these takes 1.6 to 2.5 s of CPU time, base pages 0.45 s (AMD EPYC, Linux 6.18 in Firecracker).
-    Existing huge pages would take 0.2 s. But most data is loaded once, when a program starts, and a
-    save copies to the same memory each time.
+    In a virtual machine, the host must first create each huge page that no program has used before.
+    1 GB of such pages takes 1.6 to 2.5 s of CPU time, and 1 GB of base pages 0.45 s (AMD EPYC,
+    Linux 6.18 in Firecracker). 1 GB of existing huge pages would take 0.2 s. But most data is
+    loaded once, when a program starts, and a save copies to the same memory each time.
     """
     if size_bytes < _HUGE_BYTES or not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.empty(size_bytes, np.uint8)

@@ -12,8 +12,8 @@ def end_quietly_if_command() -> None:
     """If this process is the command `fastdist` or an equivalent module, let SIGINT end it without
     a traceback.
 
-    Imports take most of the time until a launcher handles signals. A traceback from the
-    middle of them would be useless. A program that imports fastdist keeps KeyboardInterrupt.
+    Until a launcher can handle signals, it mostly imports modules. A traceback from an import would
+    be useless. In a program that imports fastdist, SIGINT still raises KeyboardInterrupt.
     """
     if _is_command(sys.argv, sys.orig_argv):
         import signal
@@ -24,7 +24,7 @@ def end_quietly_if_command() -> None:
 
 def _is_command(arguments: list[str], original: list[str]) -> bool:
     if arguments[:1] == ["-m"]:
-        # Python is still locating the module to run: only orig_argv has its name.
+        # Python is still locating the module to run: only orig_argv has the module's name.
         after = original[original.index("-m") + 1 :]
         return after[:1] in [[module] for module in _MODULES]
     return bool(arguments) and os.path.basename(arguments[0]) == "fastdist"

@@ -1,8 +1,8 @@
 """Anonymous memory that processes can map; its size is sealed."""
 
-# A process that maps another process's memory relies on its size: a read beyond the end of a file
-# kills it. So the size is sealed before another process gets the memory, and checked before it is
-# mapped.
+# If a process maps memory of another process and reads beyond the end of the file, the system kills
+# the reader. So the size of the memory is sealed before another process gets it. The other process
+# checks the size and the seal before it maps the memory.
 #
 # The order in which processes see each other's writes is handled elsewhere. Rings and arenas, to
 # which both sides write, use system/fence.py. Shared blocks are passed on by system calls.
@@ -53,8 +53,8 @@ def create(name: str, size: int) -> int:
 def map_of(descriptor: int, size: int, what: str) -> mmap.mmap:
     """Return a mapping of memory that another process has created with `size` bytes.
 
-    Raises  OSError unless the memory has that size and is sealed; the message contains `what`, its
-            description
+    Raises  OSError unless the memory has that size and is sealed; the message contains `what`, a
+            description of the memory
     """
     import fcntl
 
@@ -67,13 +67,13 @@ def map_of(descriptor: int, size: int, what: str) -> mmap.mmap:
 
 
 def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
-    """Return a mapping of shared memory that keeps no descriptor; `what` is its name in `mapped`.
+    """Map shared memory without keeping a descriptor; `what` is the mapping's name in `mapped`.
 
     Raises  OSError
 
     Note    mmap.mmap keeps a duplicate of its descriptor: a worker would keep four for each
-            peer. Python 3.13 has an option against that. In older versions, an anonymous mapping of
-            mmap.mmap is replaced by the memory.
+            peer. Python 3.13 has an option to keep none. In older versions, mmap.mmap makes an
+            anonymous mapping, and C's mmap then maps the shared memory at the same address
     """
     if sys.version_info >= (3, 13):
         mapping = mmap.mmap(descriptor, size, trackfd=False)
@@ -84,7 +84,7 @@ def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
     return mapping
 
 
-# The mappings by number. Each change of the dict is atomic.
+# Maps a number to the name and the mapping. Each change of the dict is atomic.
 _mapped: dict[int, tuple[str, weakref.ref[mmap.mmap]]] = {}
 _numbers = itertools.count()
 
@@ -101,7 +101,7 @@ def _map_in_place(descriptor: int, size: int) -> mmap.mmap:
     mapping = mmap.mmap(-1, size)
     exported = ctypes.c_char.from_buffer(mapping)
     address = ctypes.addressof(exported)
-    # The mapping cannot be closed while a view of it exists.
+    # `exported` is a view of the mapping, which cannot be closed while the view exists.
     del exported
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     flags = mmap.MAP_SHARED | MAP_FIXED

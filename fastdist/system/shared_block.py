@@ -1,11 +1,11 @@
 """Memory that processes share: an unnamed file that each process maps."""
 
 # Note [Shared blocks]
-# A block is a memfd. No directory lists it, so nothing can be left behind, and the system
-# frees it when the last process releases it or dies. Its size is sealed, because a read beyond the
-# end of a shrunken file kills the process. multiprocessing passes its descriptor on: a process that
-# is being started inherits it; for queues and pipes Python's resource sharer sends it to the
-# reader. A process maps a block once, however often it arrives.
+# A block is a memfd. It has no name in a directory, so no file can remain: the system frees the
+# block when the last process releases it or ends. The size of a block is sealed, because a process
+# that reads beyond the end of a shrunken file is killed. multiprocessing passes the descriptor of a
+# block on: a new process inherits the descriptor, and for queues and pipes Python's resource sharer
+# sends it to the reader. A process maps a block only once, even if it receives the block again.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import numpy as np
 from ..core.errors import SharedMemoryError
 from . import sealed_memory
 
-# Each tensor begins on a new cache line.
+# The size of a cache line in bytes. Each tensor begins on a new cache line.
 _LINE: Final = 64
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -37,7 +37,8 @@ class SharedBlock(mmap.mmap):
     _parts: WeakValueDictionary[tuple[int, int], Bytes]
 
     def __new__(cls, descriptor: int, size: int) -> SharedBlock:
-        # Before 3.13 a mapping keeps a second descriptor that cannot be read.
+        # Before Python 3.13 a mapping keeps a duplicate of the descriptor. Its number is not
+        # available, so the block keeps `descriptor` too.
         options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         block = super().__new__(cls, descriptor, size, **options)
         block.descriptor = descriptor
@@ -45,8 +46,8 @@ class SharedBlock(mmap.mmap):
         return block
 
     def part(self, start: int, size: int) -> Bytes:
-        """Return a part of the bytes; while an array of this part exists, that array
-        is returned.
+        """Return an array of a part of the bytes. If an array of the same part exists, return that
+        array.
         """
         found = self._parts.get((start, size))
         if found is None:
@@ -64,7 +65,7 @@ _blocks: Final[WeakValueDictionary[tuple[int, int], SharedBlock]] = WeakValueDic
 def make_parts(sizes: Iterable[int]) -> list[Bytes]:
     """Return zeroed arrays of these sizes in one new block, which needs a single descriptor.
 
-    Raises  SharedMemoryError if the system does not support such memory, or has none left
+    Raises  SharedMemoryError if the system does not support such memory, or has no memory left
     """
     starts, end = [], 0
     sizes = list(sizes)
@@ -81,8 +82,8 @@ def block_of(array: Any) -> SharedBlock | None:
 
 
 class Passage:
-    """Wraps an array of a block for pickling. Plain pickle copies the array; multiprocessing passes
-    on the block.
+    """Wraps an array of a block for pickling. Plain pickle copies the array; multiprocessing shares
+    the block with the other process.
     """
 
     __slots__ = ("_array",)
@@ -118,7 +119,7 @@ def _make_block(size: int) -> SharedBlock:
 
 
 def _mapped(descriptor: int) -> SharedBlock:
-    """Return the block of a descriptor, which then belongs to the block."""
+    """Return the block that a descriptor refers to, and take over the descriptor."""
     try:
         found = os.fstat(descriptor)
         key = (found.st_dev, found.st_ino)
@@ -136,8 +137,8 @@ def _mapped(descriptor: int) -> SharedBlock:
 
 
 def _teach_multiprocessing() -> None:
-    """Register blocks with multiprocessing; plain pickle still refuses them, as it does
-    any mmap.
+    """Register blocks with multiprocessing. Plain pickle still refuses blocks, as it refuses any
+    mmap.
     """
     # Imported here, because most processes share nothing.
     from multiprocessing.reduction import ForkingPickler

@@ -1,11 +1,11 @@
-"""Releases memory that a phase of imports leaves: holes in malloc's heaps, and annotations.
+"""Releases memory that imports leave behind: free blocks in malloc's heaps, and annotations.
 
 Importing modules allocates buffers and tables of a few kilobytes that are freed immediately.
-glibc keeps these holes between live blocks: 1.0 MB in each worker. Blocks of tensors are not
-affected: keep_freed_memory and kernels/cpu/memory.py handle their size.
+glibc keeps these freed blocks between live blocks: 1.0 MB in each worker. Memory of tensors is not
+affected: keep_freed_memory and kernels/cpu/memory.py handle blocks of that size.
 
-A NamedTuple compiles the text of each annotation, although nothing evaluates it: 0.9 KB per field,
-0.4 MB in each worker.
+The class NamedTuple compiles the text of each annotation, although nothing evaluates the compiled
+code. It takes 0.9 KB per field, 0.4 MB in each worker.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def release_unused_memory() -> None:
-    """Return whole free pages in malloc's heaps to the system.
+    """Drop compiled annotations, and return whole free pages in malloc's heaps to the system.
 
-    This takes 0.3 ms after init_rpc, and locks the heaps for half of that time. So call it at the
-    end of a phase with many imports, and not for each call of an op. It does nothing with C
-    libraries other than glibc.
+    This takes 0.3 ms after init_rpc, and locks the heaps for half of that time. So call this
+    function after many imports, and not for each call of an op. Pages are returned only with glibc,
+    not with other C libraries.
 
     Thread  any
     """

@@ -1,4 +1,4 @@
-"""Validation of shapes and of `dim` arguments, and the shape that a reduction leaves."""
+"""Checks of shapes and of `dim` arguments, and the shape of a reduction's result."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.folded_frames import private_cause
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from .layout import Layout, Shape, count_elements
@@ -20,9 +21,9 @@ class DimError(ShapeError, IndexError):
 
 
 def normalize_axis(name: str, dim: Any, ndim: int) -> int:
-    """Return dim as a non-negative axis number.
+    """Return `dim` as a non-negative axis number.
 
-    Raises  IndexError if there is no such axis, TypeError if dim is not an integer
+    Raises  IndexError if there is no such axis, TypeError if `dim` is not an integer
     """
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise TypeError(
@@ -42,8 +43,8 @@ def normalize_axis(name: str, dim: Any, ndim: int) -> int:
 
 
 def normalize_axes(name: str, dim: Any, shape: Shape) -> tuple[int, ...]:
-    """Return the axes that dim names, in ascending order. None and an empty list name all axes, as
-    in PyTorch.
+    """Return the axes that `dim` names, in ascending order. As in PyTorch, None and an empty list
+    name all axes.
 
     Raises  RuntimeError if an axis is named twice
     """
@@ -65,16 +66,16 @@ def normalize_axes(name: str, dim: Any, shape: Shape) -> tuple[int, ...]:
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
-    """Return shape without the given axes, or with length 1 for each of them if keepdim is true."""
+    """Return `shape` without the axes `axes`, or with length 1 for each of them if `keepdim`."""
     if keepdim:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 
 def axis_number(layout: Layout, dim: int) -> int:
-    """Return dim as a non-negative axis number of layout.
+    """Return `dim` if it is an axis of `layout`. A negative `dim` counts from the last axis.
 
-    Raises  IndexError if there is no such axis, TypeError if dim is not an integer
+    Raises  IndexError if there is no such axis, TypeError if `dim` is not an integer
     """
     n = len(layout.shape)
     if not hasattr(dim, "__index__"):
@@ -99,7 +100,7 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
     try:
         shape = tuple([n.__index__() for n in size])
     except (AttributeError, TypeError) as error:
-        raise TypeError(f"sizes must be integers, got {short_repr(size)}") from error
+        raise TypeError(f"sizes must be integers, got {short_repr(size)}") from private_cause(error)
     if any(n < 0 for n in shape):
         raise ShapeError(
             f"Trying to create tensor with negative dimension {short_repr(min(shape))}: "
@@ -109,9 +110,9 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
 
 
 def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
-    """Return sizes as a tuple, with a -1 replaced by the length that numel implies.
+    """Return `sizes` as a tuple, with a -1 replaced by the length that `numel` implies.
 
-    Raises  RuntimeError if the sizes do not hold numel elements
+    Raises  RuntimeError if a tensor of these sizes does not have `numel` elements
     """
     if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
         sizes = sizes[0]
@@ -145,11 +146,13 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
 
 
 def integers(name: str, sizes: Any) -> list[int]:
-    """Return sizes as Python integers.
+    """Return `sizes` as a list of Python integers.
 
-    Raises  TypeError for an entry that is not an integer
+    Raises  TypeError for an item that is not an integer
     """
     try:
         return [size.__index__() for size in all_of(sizes)]
     except (AttributeError, TypeError) as error:
-        raise TypeError(f"{name}(): sizes must be integers, got {short_repr(sizes)}") from error
+        raise TypeError(
+            f"{name}(): sizes must be integers, got {short_repr(sizes)}"
+        ) from private_cause(error)

@@ -1,4 +1,4 @@
-"""Broadcasting of shapes, and the sums that undo it."""
+"""Broadcasting of shapes, and sums over the axes that were broadcast."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _refuse(name: str, shapes: Sequence[Shape]) -> None:
 
 
 def axes_to_sum(shape: Shape, target: Shape) -> tuple[int, ...]:
-    """Return the axes of shape along which target was broadcast."""
+    """Return the axes of `shape` along which `target` is broadcast to `shape`."""
     lead = len(shape) - len(target)
     axes = list(range(lead))
     axes += [i + lead for i, n in enumerate(target) if n == 1 and shape[i + lead] != 1]
@@ -53,10 +53,10 @@ def axes_to_sum(shape: Shape, target: Shape) -> tuple[int, ...]:
 
 
 def sum_array_to(array: Any, target: Layout) -> Any:
-    """Return array summed over the axes along which target was broadcast, or array itself if there
-    are none.
+    """Return the sum of `array` over the axes along which `target` was broadcast, or `array` itself
+    if there are no such axes.
 
-    Note    the dtype of array is kept
+    Note    the sum has the dtype of `array`
     """
     shape = tuple(array.shape)
     if shape == target.shape:

@@ -26,8 +26,9 @@ _cache: dict[tuple[Any, ...], Tensor] = {}
 
 
 def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: bool = True) -> Any:
-    """Return value as a 0-d tensor of like's dtype, or value itself if the general path must handle
-    it. For half types the tensor is wider: see Note [Numbers next to half types].
+    """Return `value` as a 0-d tensor of the dtype of `like`, or `value` itself if the general path
+    must handle it. For half types the 0-d tensor has a wider dtype.
+    See Note [Numbers next to half types].
 
     A floating dtype accepts any number without promotion. An integer dtype accepts the integers in
     its range. NaN is never cached, because a look-up would not find it.
@@ -63,7 +64,7 @@ def _whole(value: Any, dtype: DType) -> Any:
     if value.__class__ is not int or dtype is bool_ or not fits(value, dtype.numpy):
         return value
     if value < 0 and dtype.numpy.kind == "u":
-        return value  # as an integer it wraps around in computations, but not in a quotient
+        return value  # it wraps around in computations with integers, but not in a quotient
     return _remember(value, dtype, (value, int, dtype))
 
 
@@ -89,7 +90,7 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...], *, exact: bool = F
 
 
 def tensor_of_number(value: Any, array: Any, dtype: DType) -> Tensor:
-    """Return the tensor that represents value in ops with tensors of dtype; array holds the
+    """Return the tensor that represents `value` in ops with tensors of `dtype`; `array` holds the
     value.
     """
     wide = dtype.computes_in
@@ -114,7 +115,9 @@ def is_rounded_by_half(tensor: Tensor) -> bool:
 
 
 def with_numbers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Replace each constant tensor that has a wider dtype than the other operands by its number."""
+    """Return `operands` with numbers instead of those constant tensors that are wider than half
+    types. If no other operand is a tensor, return `operands` unchanged.
+    """
     wider = [isinstance(o, Tensor) and _is_wider_number(o) for o in operands]
     tensors = [isinstance(o, Tensor) for o in operands]
     if wider == tensors or not any(wider):
@@ -129,7 +132,7 @@ def _is_wider_number(tensor: Tensor) -> bool:
 
 
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
-    """Return a number as a 0-d NumPy array of dtype, which every backend accepts as a scalar.
+    """Return a number as a 0-d NumPy array of `dtype`; every backend accepts this as a scalar.
 
     Raises  OverflowError for an integer that 64 bits cannot hold, TypeError for another type
     """
@@ -145,8 +148,8 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def require_64_bits(value: int) -> None:
-    """Raise OverflowError for an integer that is neither an int64 nor a uint64. PyTorch accepts no
-    such integer in an op with a tensor, whatever the tensor's dtype.
+    """Raise OverflowError for an integer that fits neither in int64 nor in uint64. PyTorch does not
+    accept such an integer in an op with a tensor of any dtype.
     """
     if _LEAST <= value < _BEYOND:
         return
@@ -175,8 +178,8 @@ def placed(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def require_held(value: Any, dtype: DType) -> None:
-    """Raise RuntimeError for a number outside the range of dtype, even if it would round to a
-    number inside.
+    """Raise RuntimeError for a number outside the range of `dtype`, even if it would round to a
+    number in the range.
 
     Raises  OverflowError for an integer that 64 bits cannot hold
     """
@@ -215,15 +218,15 @@ def _most(dtype: DType) -> float:
 
 
 def fits(values: Any, dtype: np.dtype[Any]) -> bool:
-    """Return whether values, a finite number or an array, are in the range of an integer dtype. As
-    in PyTorch, numbers with a fraction are checked before they are truncated.
+    """Return whether `values`, a finite number or an array, are in the range of an integer dtype.
+    As in PyTorch, numbers with a fraction are checked before they are truncated.
 
     Note    negative integers wrap around in uint8, as in PyTorch; negative fractions do not
     """
     limits, given = np.iinfo(dtype), getattr(values, "dtype", None)
     is_whole = isinstance(values, int) if given is None else given.kind != "f"
     low = -limits.max if dtype.kind == "u" and is_whole else limits.min
-    # A floating dtype may round the largest integer up to one that is too large.
+    # For a floating array, NumPy may round limits.max up to limits.max + 1, which is too large.
     return bool(np.all((values >= low) & (values <= limits.max) & (values < limits.max + 1)))
 
 
@@ -245,8 +248,8 @@ def _number_of(value: Any) -> Any:
 
 
 def is_plain_number(value: Any, dtype: DType) -> bool:
-    """Return whether value is a small Python number that NumPy stores in dtype exactly as PyTorch
-    does. Only dtypes of 4 or 8 bytes qualify; a float may be rounded.
+    """Return whether `value` is a small Python number that NumPy stores in `dtype` with the same
+    result as PyTorch. Only dtypes of 4 or 8 bytes qualify; a float may be rounded.
     """
     kind = value.__class__
     if kind is float:

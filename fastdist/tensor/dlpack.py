@@ -1,6 +1,6 @@
 """DLPack: sharing memory with arrays of other libraries, in both directions, without a copy.
 
-NumPy and CuPy make the capsules and keep the memory alive; this module adds the rules for tensors.
+NumPy and CuPy make the capsules and keep the memory alive. This module adds the checks for tensors.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU, Device
+from ..core.folded_frames import private_cause
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from .storage import storage_of
 from .tensor import Tensor, from_array, from_users_array
 
-# Device types in DLPack's header; 12 is an extension device.
+# Device types in DLPack's header; 12 is the type of extension devices.
 _CPU, _CUDA, _OTHER = 1, 2, 12
-# Since version 2.1 NumPy supports the capsules of DLPack 1, which have a read-only flag.
+# NumPy supports the capsules of DLPack 1, which have a read-only flag, since NumPy 2.1.
 _VERSION: Final = (1, 0)
 _HAS_VERSIONS: Final = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
 
 _OBJECT: Final = ctypes.py_object
-# The offset of the device, two int32, in the struct that a capsule points to. Before DLPack 1 only
-# the data pointer precedes it; since then also the version, the manager context, the deleter and
-# the flags.
+# The offset of the device (two int32) in the struct that a capsule points to. Before DLPack 1, only
+# the data pointer precedes the device. In DLPack 1, the version, the manager context, the deleter
+# and the flags also precede it.
 _DEVICE_AT: Final = {b"dltensor": 8, b"dltensor_versioned": 40}
 
 
@@ -47,8 +48,8 @@ def dlpack(
 ) -> Any:
     """Return a capsule through which another library shares this tensor's memory.
 
-    Raises  BufferError for a tensor that requires grad, for a sparse tensor, for a dl_device that
-            is not the tensor's, and for a device that no other library knows
+    Raises  BufferError for a tensor that requires grad, for a sparse tensor, for a `dl_device` that
+            is not the tensor's device, and for a tensor that is not on the CPU or on a CUDA device
     """
     if self._layout.is_sparse:
         raise BufferError("Can't export tensors with layout other than torch.strided: to_dense()")
@@ -75,11 +76,12 @@ def dlpack(
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Return a tensor over the memory of another library's array, or of a capsule.
+    """Return a tensor that uses the memory of another library's array, or of a capsule.
 
     Raises  BufferError for memory that cannot be shared, TypeError for an object that does not
             support DLPack
-    Note    copy=True copies the memory; device moves the result. Read-only memory is never written
+    Note    copy=True copies the memory; `device` moves the result. A write to read-only memory
+            raises an error
     """
     if isinstance(ext_tensor, Tensor) and ext_tensor._layout.device.type == "sim":
         found = ext_tensor.detach()
@@ -118,13 +120,14 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a capsule of a tensor in the format before DLPack 1. Raises as `__dlpack__` does."""
+    """Return a capsule of a tensor in the format before DLPack 1. Errors are those of `dlpack`."""
     return dlpack(tensor)
 
 
 def cuda_array_interface(self: Tensor) -> dict[str, Any]:
-    """The memory of a tensor on a GPU, in the form in which Numba, CuPy and others read it without
-    a copy. It includes the stream to wait for (version 3 of the interface).
+    """A dict that describes the memory of a tensor on a GPU. Numba, CuPy and others use the memory
+    through it without a copy. The dict includes the stream to wait for (version 3 of the
+    interface).
 
     Raises  AttributeError for other devices; RuntimeError for a tensor that requires grad
     """
@@ -145,7 +148,7 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
 
 
 class _Handing:
-    """An object with DLPack methods that returns a given capsule, for NumPy and CuPy."""
+    """Gives NumPy and CuPy a capsule: an object whose DLPack methods return it and its device."""
 
     def __init__(self, capsule: Any, device: tuple[int, int] = (_CPU, 0)) -> None:
         self._capsule, self._device = capsule, device
@@ -158,7 +161,7 @@ class _Handing:
 
 
 def _device_of(capsule: Any) -> tuple[int, int]:
-    """Return the device type and index in a capsule; the CPU for a capsule that was consumed."""
+    """Return the device type and index in a capsule; those of the CPU if it was consumed."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [_OBJECT]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -188,9 +191,10 @@ def _from_capsule(capsule: Any) -> Tensor:
         raise RuntimeError(
             "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed "
             f"only once, so you might have already constructed a tensor from it once. ({error})"
-        ) from error
+        ) from private_cause(error)
     if not array.flags.writeable and not says_read_only:
-        # Older capsules have no read-only flag. NumPy assumes read-only; all other libraries write.
+        # Capsules before DLPack 1 have no read-only flag. NumPy assumes that their memory is
+        # read-only; all other libraries write to it.
         array = np.asarray(_Writable(array))
     return from_users_array(array)
 

@@ -22,8 +22,8 @@ TINY_LIMIT = SMALL_LIMIT
 
 Shape = tuple[int, ...]
 
-# The routes for two layouts are stored in the first layout's table. A program with ever new shapes
-# would fill the table forever, so a full table is cleared.
+# The routes for a pair of operand layouts are stored in the first layout's table. If the shapes of
+# a program always change, the table would grow without limit. So a full table is cleared.
 _ROUTES_PER_LAYOUT = 256
 
 
@@ -33,7 +33,7 @@ class RouteTable(dict[Any, Any]):
     __slots__ = ()
 
     def remember(self, key: Any, route: Any) -> Any:
-        """Store and return route."""
+        """Store `route` under `key`, and return it."""
         if len(self) >= _ROUTES_PER_LAYOUT:
             self.clear()
         self[key] = route
@@ -41,7 +41,7 @@ class RouteTable(dict[Any, Any]):
 
 
 class Layout:
-    """One dtype, device, shape and strides (in elements). Compare with `is`.
+    """A dtype, a device, a shape and strides (in elements). Compare layouts with `is`.
 
     Thread  immutable except `routes`, `uniform_routes` and `size`, which cache recomputable values
     """
@@ -78,12 +78,11 @@ class Layout:
     is_sparse: ClassVar[bool] = False
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
-    # Keeps the layouts that were made last alive: programs create the same temporaries repeatedly,
-    # and making a layout takes 2.7 us (AMD EPYC, Zen 4). CPU layouts only: plans of GPU layouts may
-    # hold device memory.
+    # Keeps recently made layouts alive: programs create the same temporaries repeatedly, and making
+    # a layout takes 2.7 us (AMD EPYC, Zen 4). It has only layouts on the CPU, because the plans of
+    # GPU layouts may hold device memory.
     _recent: ClassVar[deque[Layout]] = deque(maxlen=32)
-    # Re-entrant, because a finalizer or a signal handler that makes a layout may run under the
-    # lock.
+    # Reentrant: a finalizer or a signal handler may make a layout while its thread holds the lock.
     _interned_lock: ClassVar[threading.RLock] = threading.RLock()
 
     @classmethod
@@ -97,9 +96,8 @@ class Layout:
 
     @classmethod
     def of_number(cls, dtype: DType) -> Layout:
-        """Return the layout of a Python number that is wider than the half types it is combined
-        with. It differs from the layout of a 0-d tensor, because ops treat such tensors
-        differently.
+        """Return the layout for a Python number next to tensors of a half type; `dtype` is wider.
+        It is not the layout of a 0-d tensor of `dtype`, because ops treat 0-d tensors differently.
         """
         return cls._interned.get((dtype,)) or cls._make(dtype, CPU, (), None, (dtype,))
 
@@ -117,8 +115,8 @@ class Layout:
         c_order = contiguous_strides(shape)
         contiguous = strides is None or strides == c_order or _same_walk(shape, strides, c_order)
         if contiguous:
-            # One object represents all forms of C order: strides of axes of length 0 or 1 are never
-            # used.
+            # Strides of axes of length 0 or 1 are never used, so one layout represents all strides
+            # that are in C order.
             strides = None
         key = given if is_number else (dtype, device, shape, strides)
         layout = cls._interned.get(key)
@@ -137,12 +135,12 @@ class Layout:
             )
             layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
             layout.routes, layout.uniform_routes, layout.size = RouteTable(), {}, None
-        # Stored last: a finalizer or signal handler may run on any line, even under the lock, and
-        # may have stored an equal layout.
+        # Stored last, with setdefault: a finalizer or signal handler may run on any line, even
+        # while this thread holds the lock, and may have stored an equal layout.
         with cls._interned_lock:
             layout = cls._interned.setdefault(key, layout)
-            # GPU arrays always report strides, so this key lets the next such array find the layout
-            # directly.
+            # GPU arrays always report strides. With `given` as a second key, the next array with
+            # these strides finds the layout directly.
             cls._interned[given] = layout
         if device is CPU:
             cls._recent.append(layout)
@@ -150,13 +148,13 @@ class Layout:
 
     @classmethod
     def forget_routes(cls) -> None:
-        """Drop all cached routes, after a change of something that they assumed, such as the
+        """Drop all cached routes, after a change of a setting on which they depend, such as the
         default dtype.
         """
         with cls._interned_lock:
             layouts = list(cls._interned.values())
         for layout in layouts:
-            # New tables: another thread may be adding a route to an old one.
+            # Assign new tables, because another thread may be adding a route to an old table.
             layout.routes, layout.uniform_routes = RouteTable(), {}
 
     @property
@@ -165,8 +163,8 @@ class Layout:
         return self.numel * self.dtype.itemsize
 
     def has_memory_order(self, axes: tuple[int, ...]) -> bool:
-        """Return whether the elements are gapless in memory when the axes are ordered in this way,
-        from the slowest to the fastest.
+        """Return whether the elements are contiguous in memory in the order of `axes`, from the
+        axis with the largest stride to the axis with the smallest.
         """
         step = 1
         for axis in reversed(axes):
@@ -176,11 +174,11 @@ class Layout:
         return True
 
     def with_shape(self, shape: Shape) -> Layout:
-        """Return the contiguous layout of the same dtype and device."""
+        """Return the contiguous layout of another shape with the same dtype and device."""
         return Layout.of(self.dtype, self.device, shape)
 
     def with_dtype(self, dtype: DType) -> Layout:
-        """Return the layout of the same geometry with another dtype."""
+        """Return the layout with the same device, shape and strides, and another dtype."""
         return Layout.of(dtype, self.device, self.shape, None if self.contiguous else self.strides)
 
     def __repr__(self) -> str:
@@ -200,7 +198,7 @@ def count_elements(shape: Shape) -> int:
 
 
 def contiguous_strides(shape: Shape) -> Shape:
-    """Return C-order strides in elements, as PyTorch counts them (an empty axis counts as 1)."""
+    """Return C-order strides in elements. As in PyTorch, an axis of length 0 counts as length 1."""
     strides = []
     step = 1
     for length in reversed(shape):
@@ -212,8 +210,8 @@ def contiguous_strides(shape: Shape) -> Shape:
 def _same_walk(shape: Shape, strides: Shape, c_order: Shape) -> bool:
     if 0 in shape:
         return True
-    # Not a generator: since Python 3.14 a KeyboardInterrupt while a generator closes is printed and
-    # then dropped.
+    # A loop, not all() of a generator: since Python 3.14, a KeyboardInterrupt that is raised while
+    # a generator closes is printed and then ignored.
     for length, stride, packed in zip(shape, strides, c_order, strict=True):
         if length != 1 and stride != packed:
             return False
@@ -221,8 +219,8 @@ def _same_walk(shape: Shape, strides: Shape, c_order: Shape) -> bool:
 
 
 def memory_order(layout: Layout) -> list[int] | None:
-    """Return the axes in memory order, from the slowest to the fastest; None for C order, and for
-    memory with repeated elements or negative strides.
+    """Return the axes in memory order, from the largest stride to the smallest. Return None for C
+    order, and for memory with repeated elements or negative strides.
     """
     if layout.contiguous:
         return None
@@ -232,8 +230,8 @@ def memory_order(layout: Layout) -> list[int] | None:
 
 
 def strides_of(shape: Shape, order: Sequence[int] | None) -> Shape | None:
-    """Return the strides of gapless memory whose axes are in this order, slowest first; None for C
-    order.
+    """Return the strides of memory without gaps whose axes are in `order`, the largest stride
+    first. Return None if `order` is None, which means C order.
     """
     if order is None:
         return None
@@ -242,9 +240,10 @@ def strides_of(shape: Shape, order: Sequence[int] | None) -> Shape | None:
 
 
 def view_strides(layout: Layout, shape: Shape) -> Shape | None:
-    """Return strides that show layout's elements in another shape, or None if no view can do that.
+    """Return the strides of a view of `layout` with another shape; None if there is no such view.
 
-    Walks both shapes from the last axis: only a run of gapless axes may be split in another way.
+    Walks both shapes from the last axis. Consecutive axes can be split or merged in another way
+    only if their elements are without gaps.
     """
     if layout.contiguous:
         return Layout.of(layout.dtype, layout.device, shape).strides

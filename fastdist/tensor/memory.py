@@ -1,9 +1,10 @@
-"""The memory that a tensor is a part of: a whole allocation, or a whole file."""
+"""The whole memory of which a tensor uses a part: an allocation, or a mapped file."""
 
-# Note [Memory of a tensor] A tensor does not reference its base: its NumPy or CuPy array does, by
-# its attribute `base`. The whole memory is looked up through that attribute in the rare cases that
-# need it. An array that a user passed in may be one row of a matrix, and the tensor must not expose
-# the rest of that matrix: then the Storage holds the array as the whole memory.
+# Note [Memory of a tensor] A tensor does not reference its base. The tensor's NumPy or CuPy array
+# references the base array, by the attribute `base`. The few functions that need the whole memory
+# look it up through that attribute. An array that a user passed in may be one row of a matrix, and
+# the tensor must not expose the rest of that matrix: then the Storage holds the array as the whole
+# memory.
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def root_of(tensor: Tensor) -> Any:
         array = tensor._extra.base._array
     base = getattr(array, "base", None)
     while base is not None:
-        # Skip objects between two arrays: they only keep the memory alive.
+        # Skip other objects in the chain of bases: they only keep the memory alive.
         array = base if isinstance(base, type(tensor._array)) else array
         base = getattr(base, "base", None)
     return array
@@ -62,8 +63,8 @@ class _Span:
 
 
 def flat_of(tensor: Tensor) -> Any:
-    """Return the tensor's whole memory as one raw array of one axis: of bytes on the CPU, of the
-    elements of the root array on other devices.
+    """Return the tensor's whole memory as a raw array with one axis. On the CPU it consists of
+    bytes, and on other devices of the elements of the root array.
     """
     root = root_of(tensor)
     if isinstance(root, np.ndarray):
@@ -86,7 +87,7 @@ def address_of_memory(tensor: Tensor) -> int:
 
 
 def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
-    """Return the whole memory as `flat_of` does, its address, and the tensor's storage_offset."""
+    """Return `flat_of(tensor)`, the address of that memory, and the tensor's storage_offset."""
     array = tensor._array
     is_alone = tensor._storage is None and array.__class__ is np.ndarray and array.base is None
     if is_alone and array.flags.c_contiguous:
@@ -95,7 +96,7 @@ def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
 
 
 def storage_offset(self: Tensor) -> int:
-    """Return the number of elements in the tensor's whole memory before its first element."""
+    """Return the number of elements from the start of the whole memory to the tensor's start."""
     array, storage = self._array, self._storage
     is_whole = array.__class__ is np.ndarray and array.base is None
     if is_whole and (storage is None or storage.memory is None):
@@ -114,9 +115,9 @@ def view_at(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> Any:
-    """Return a raw array over flat memory; offset and strides count elements of dtype.
+    """Return a raw array over flat memory; `offset` and `strides` count elements of `dtype`.
 
-    Note    the caller has checked them against the memory's length
+    Note    the caller has checked that the array is within the memory
     """
     steps = [stride * dtype.itemsize for stride in strides]
     if device is CPU:
@@ -124,7 +125,7 @@ def view_at(
         if not flat.flags.writeable or any(
             n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)
         ):
-            array.flags.writeable = False  # several elements share one address
+            array.flags.writeable = False  # read-only memory, or elements that share an address
         return array
     if not all(shape):
         return backend_of(device.type).empty(shape, dtype, device.index)
@@ -152,5 +153,5 @@ def empty_in_layout(layout: Layout) -> Any:
     room = backend.empty((count,), layout.dtype.numpy, layout.device.index)
     array = backend.as_strided(room, layout.shape, layout.steps)
     if isinstance(array, np.ndarray) and not array.flags.writeable:
-        array.flags.writeable = True  # elements that share an address get the same value
+        array.flags.writeable = True  # elements that share an address always get equal values
     return array

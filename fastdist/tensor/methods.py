@@ -1,8 +1,8 @@
 """The empty base class of Tensor, to which other packages attach Tensor's methods.
 
 `graph/tensor_methods.py` attaches the autograd methods, and `namespace` attaches the ops. So this
-package needs to import no op, and `Tensor.__mul__` is the function that dispatch generates, without
-a wrapper. Type checkers read `methods.pyi`.
+package does not import ops. `Tensor.__mul__` is the function that dispatch generates, without a
+wrapper. Type checkers read `methods.pyi`.
 """
 
 from __future__ import annotations

@@ -43,23 +43,23 @@ class TensorMethods:
     def __contains__(self, element: Operand) -> builtins.bool:
         """Return whether any element equals `element`, a number or a tensor that broadcasts."""
     def __copy__(self) -> Tensor:
-        """Return another Tensor over the same memory. It is a leaf, even if self is the result of an
-        op.
+        """Return another Tensor that uses the same memory. The new Tensor is a leaf, even if `self` is
+        the result of an op.
         """
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
-        """Return a copy with its own memory and `.grad`.
+        """Return a copy in separate memory, with a copy of `.grad`.
 
-        Tensors that share memory within one deepcopy share it in the copies too (CPU only).
-        Raises  RuntimeError for a tensor that an op made
+        If several tensors of one deepcopy share memory, their copies share memory too (CPU only).
+        Raises  RuntimeError for a tensor that is the result of an op
         """
     def __delitem__(self, index: Any) -> None: ...
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[builtins.int, builtins.int] | None = None, dl_device: tuple[builtins.int, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
         """Return a capsule through which another library shares this tensor's memory.
 
-        Raises  BufferError for a tensor that requires grad, for a sparse tensor, for a dl_device that
-                is not the tensor's, and for a device that no other library knows
+        Raises  BufferError for a tensor that requires grad, for a sparse tensor, for a `dl_device` that
+                is not the tensor's device, and for a tensor that is not on the CPU or on a CUDA device
         """
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
         """Return the device type by DLPack's numbering, and the device index."""
@@ -104,8 +104,9 @@ class TensorMethods:
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Return the pickled form of this tensor.
 
-        Note    the result of an op is restored as a leaf; `.grad`, hooks, history and tangents are not
-                saved; views become separate tensors, unless multiprocessing sends them as shared memory
+        Note    the result of an op is restored as a leaf. `.grad`, hooks, the graph and tangents are
+                not saved. Views become separate tensors, unless multiprocessing sends their memory as
+                shared memory
         """
     def __reversed__(self) -> Tensor:
         """Return a copy with the first axis in reverse order."""
@@ -141,7 +142,7 @@ class TensorMethods:
         text.
         """
     def _typed_storage(self) -> TypedStorage:
-        """Return the whole memory that this tensor is a part of, as elements of its dtype."""
+        """Return the whole memory of which this tensor uses a part, as elements of its dtype."""
     def _values(self) -> Any:
         """Return the values of a sparse tensor, coalesced or not."""
     def abs(self, *, out: Tensor | None = None) -> Tensor:
@@ -149,10 +150,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the same shape; real for complex input.
+            A tensor of the same shape. For complex input, the tensor is real.
 
         Raises:
             NotImplementedError: input is bool.
@@ -166,10 +167,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the same shape; real for complex input.
+            A tensor of the same shape. For complex input, the tensor is real.
 
         Raises:
             NotImplementedError: input is bool.
@@ -183,10 +184,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the same shape; real for complex input.
+            A tensor of the same shape. For complex input, the tensor is real.
 
         Raises:
             NotImplementedError: input is bool.
@@ -200,10 +201,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the same shape; real for complex input.
+            A tensor of the same shape. For complex input, the tensor is real.
 
         Raises:
             NotImplementedError: input is bool.
@@ -217,7 +218,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -228,7 +229,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -246,15 +247,15 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second summand, a tensor or a number.
-            alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            alpha: The number by which `other` is multiplied.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast.
-            TypeError: other is neither a tensor nor a number.
+            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -268,15 +269,15 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second summand, a tensor or a number.
-            alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            alpha: The number by which `other` is multiplied.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast.
-            TypeError: other is neither a tensor nor a number.
+            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -287,12 +288,12 @@ class TensorMethods:
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place version of addbmm: writes the result into this tensor and returns it."""
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
-        """Return input + value * tensor1 / tensor2.
+        """Return input + value * (tensor1 / tensor2).
 
         Raises  RuntimeError if tensor1 and tensor2 are integers
         """
     def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1) -> Tensor:
-        """Return input + value * tensor1 / tensor2.
+        """Return input + value * (tensor1 / tensor2).
 
         Raises  RuntimeError if tensor1 and tensor2 are integers
         """
@@ -324,16 +325,16 @@ class TensorMethods:
         Raises  RuntimeError for a vector
         """
     def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return whether all elements over dim are nonzero; True for no elements.
+        """Return whether all elements over dim are nonzero; True if there are no elements.
 
         Args:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of bool; for uint8 input, of uint8.
+            A tensor of bool, or of uint8 if input is uint8.
 
         Raises:
             IndexError: dim is out of range.
@@ -366,7 +367,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -383,7 +384,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -394,22 +395,22 @@ class TensorMethods:
             tensor([1, 2])
         """
     def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> return_types.aminmax:
-        """Return the minimum and the maximum of all elements, or along dim."""
+        """Return the minimum and the maximum of all elements, or of the elements along dim."""
     def angle(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 0 for non-negative numbers, pi for negative ones, and NaN for NaN; the
-        gradient is 0.
+        """Return 0 for non-negative numbers, pi for negative numbers, and NaN for NaN. The gradient
+        is 0.
         """
     def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return whether any element over dim is nonzero; False for no elements.
+        """Return whether any element over dim is nonzero; False if there are no elements.
 
         Args:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of bool; for uint8 input, of uint8.
+            A tensor of bool, or of uint8 if input is uint8.
 
         Raises:
             IndexError: dim is out of range.
@@ -429,7 +430,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -440,7 +441,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -464,9 +465,9 @@ class TensorMethods:
         """Return the angle in radians, from -pi to pi, of the point (other, input).
 
         Args:
-            input: The tensor.
+            input: The y coordinates of the points.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -476,9 +477,9 @@ class TensorMethods:
         """Return the angle in radians, from -pi to pi, of the point (other, input).
 
         Args:
-            input: The tensor.
+            input: The y coordinates of the points.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -491,14 +492,14 @@ class TensorMethods:
     def arctanh_(self) -> Tensor:
         """Return the inverse hyperbolic tangent of each element."""
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the index of the maximum, along dim or in the flattened tensor. If several elements
-        are equal, it is the first index.
+        """Return the index of the maximum, along dim or in the flattened tensor. Of several equal
+        maxima, the first index is returned.
 
         Args:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64.
@@ -512,14 +513,14 @@ class TensorMethods:
             tensor([1, 0])
         """
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the index of the minimum, along dim or in the flattened tensor. If several elements
-        are equal, it is the first index.
+        """Return the index of the minimum, along dim or in the flattened tensor. Of several equal
+        minima, the first index is returned.
 
         Args:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64.
@@ -539,8 +540,8 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to sort along.
             descending: Whether the largest element comes first.
-            stable: Whether equal elements keep their order; here they always do.
-            out: A tensor into which the result is written, in place of a new one.
+            stable: Ignored: the order of equal elements is always kept.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of the shape of input.
@@ -556,8 +557,8 @@ class TensorMethods:
     def argwhere(self) -> Tensor:
         """Return the indices of nonzero elements, one row for each element."""
     def as_strided(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
-        """Return a view of input's memory with this size and stride. storage_offset counts elements
-        from the beginning of the memory; None means input's own offset.
+        """Return a view of the memory of input with this size and stride. storage_offset is the number
+        of elements before the view in the memory; None means the offset of input.
         """
     def as_strided_(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """In-place version of as_strided: lets this tensor be that view, and returns it."""
@@ -583,9 +584,9 @@ class TensorMethods:
         """Return the angle in radians, from -pi to pi, of the point (other, input).
 
         Args:
-            input: The tensor.
+            input: The y coordinates of the points.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -595,9 +596,9 @@ class TensorMethods:
         """Return the angle in radians, from -pi to pi, of the point (other, input).
 
         Args:
-            input: The tensor.
+            input: The y coordinates of the points.
             other: The x coordinates of the points; a tensor that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -617,13 +618,13 @@ class TensorMethods:
                 gradient is given
 
         Args:
-                gradient: The gradient with respect to this tensor, in this tensor's shape; for a tensor
-                    with one element it may be left out, and is then 1.
+            gradient: The gradient with respect to this tensor, of its shape; 1 if None, which only a
+                tensor with one element allows.
             retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
                 None.
             create_graph: Whether to record the pass, for second derivatives.
-                inputs: The tensors or graph edges whose `.grad` receives gradients: one, several, or a
-                    dict; all leaves if None.
+            inputs: The tensors or graph edges whose `.grad` receives gradients: one, several, or a
+                dict; all leaves if None.
 
         Example:
             >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -644,7 +645,7 @@ class TensorMethods:
             input: The probability of each element. If p is given, only its shape and dtype are used.
             p: One probability for all elements, or a tensor of probabilities.
             generator: The generator to draw from; the default one if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
@@ -680,36 +681,36 @@ class TensorMethods:
             tensor([1, 0, 2])
         """
     def bitwise_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bitwise AND of input and other; the logical AND for bools."""
+        """Return the bitwise AND of input and other; for bools this is the logical AND."""
     def bitwise_and_(self, other: Operand) -> Tensor:
-        """Return the bitwise AND of input and other; the logical AND for bools."""
+        """Return the bitwise AND of input and other; for bools this is the logical AND."""
     def bitwise_left_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input with its bits shifted left by `other` bits."""
     def bitwise_left_shift_(self, other: Operand) -> Tensor:
         """Return input with its bits shifted left by `other` bits."""
     def bitwise_not(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the bitwise complement of input; the logical NOT for bools."""
+        """Return the bitwise complement of input; for bools this is the logical NOT."""
     def bitwise_not_(self) -> Tensor:
-        """Return the bitwise complement of input; the logical NOT for bools."""
+        """Return the bitwise complement of input; for bools this is the logical NOT."""
     def bitwise_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bitwise OR of input and other; the logical OR for bools."""
+        """Return the bitwise OR of input and other; for bools this is the logical OR."""
     def bitwise_or_(self, other: Operand) -> Tensor:
-        """Return the bitwise OR of input and other; the logical OR for bools."""
+        """Return the bitwise OR of input and other; for bools this is the logical OR."""
     def bitwise_right_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with its bits shifted right by `other` bits; the sign is kept."""
+        """Return input with its bits shifted right by `other` bits; the sign does not change."""
     def bitwise_right_shift_(self, other: Operand) -> Tensor:
-        """Return input with its bits shifted right by `other` bits; the sign is kept."""
+        """Return input with its bits shifted right by `other` bits; the sign does not change."""
     def bitwise_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bitwise XOR of input and other; the logical XOR for bools."""
+        """Return the bitwise XOR of input and other; for bools this is the logical XOR."""
     def bitwise_xor_(self, other: Operand) -> Tensor:
-        """Return the bitwise XOR of input and other; the logical XOR for bools."""
+        """Return the bitwise XOR of input and other; for bools this is the logical XOR."""
     def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the products of two batches of matrices.
 
         Args:
             input: The tensor.
             mat2: The right matrices, of shape (b, k, m).
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of shape (b, n, m), for an input of shape (b, n, k).
@@ -739,7 +740,7 @@ class TensorMethods:
             size: The shape of the result, as a tuple.
 
         Raises:
-            RuntimeError: An axis of input whose length is not 1 differs from size.
+            RuntimeError: An axis of input has neither length 1 nor the length given in size.
 
         Example:
             >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -773,7 +774,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -787,7 +788,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -831,7 +832,7 @@ class TensorMethods:
                 (G + G.mH) @ input2, which is not triangular
         """
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return at most `chunks` views along dim, all of the same size except the last one.
+        """Return at most `chunks` views along dim, all of the same length except the last one.
 
         Args:
             input: The tensor.
@@ -854,7 +855,7 @@ class TensorMethods:
             input: The tensor.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: Both bounds are None.
@@ -866,16 +867,16 @@ class TensorMethods:
     def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
         """In-place version of clamp: writes the result into this tensor and returns it."""
     def clamp_max(self, max: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-        """Return the minimum of each element and max."""
+        """Return the smaller of each element and the bound `max`."""
     def clamp_max_(self, max: Scalar | None) -> Tensor:
         """In-place version of clamp_max: writes the result into this tensor and returns it."""
     def clamp_min(self, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-        """Return the maximum of each element and min.
+        """Return the larger of each element and the bound `min`.
 
         Args:
             input: The tensor.
             min: The lower bound, a number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex.
@@ -895,7 +896,7 @@ class TensorMethods:
             input: The tensor.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: Both bounds are None.
@@ -931,13 +932,13 @@ class TensorMethods:
         summed.
         """
     def conj(self) -> Tensor:
-        """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
+        """Return a view of the conjugates of complex numbers; real tensors are returned unchanged.
 
-        Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
-                resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
-                read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-                type(). The view of an instance of a user's subclass is not an instance of that
-                subclass. A sparse tensor is copied
+        Note    the view shares the memory of input, so writes into the view change input. is_conj() of
+                the view is True, and resolve_conj() returns a copy. Each op computes the conjugates
+                again, so resolve a view that is read often. The view is an instance of a subclass of
+                Tensor: use isinstance(), not type(). If input is an instance of a user's subclass, the
+                view is not an instance of that subclass. A sparse tensor is copied
 
         Args:
             input: The tensor.
@@ -983,17 +984,17 @@ class TensorMethods:
         Raises  RuntimeError if src does not broadcast to this shape, or if a gradient would be lost
         """
     def copysign(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the sign of other; this includes the signs of zeros and NaNs."""
+        """Return input with the signs of `other`, including the signs of zeros and NaNs."""
     def copysign_(self, other: Operand) -> Tensor:
-        """Return input with the sign of other; this includes the signs of zeros and NaNs."""
+        """Return input with the signs of `other`, including the signs of zeros and NaNs."""
     def corrcoef(self) -> Tensor:
         """Return the correlation coefficients of the rows of input, between -1 and 1."""
     def cos(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the cosine of each element, in radians.
+        """Return the cosine of each element; the elements are angles in radians.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1006,11 +1007,11 @@ class TensorMethods:
             tensor([1.0000, 0.5403])
         """
     def cos_(self) -> Tensor:
-        """Return the cosine of each element, in radians.
+        """Return the cosine of each element; the elements are angles in radians.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1070,9 +1071,9 @@ class TensorMethods:
             ...     x = x.cuda()
         """
     def cummax(self, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
-        """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
+        """Return the cumulative maxima along dim, and the last index of each; NaN from a NaN on."""
     def cummin(self, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
-        """Return the cumulative minimum along dim, and its last index; NaN after the first NaN."""
+        """Return the cumulative minima along dim, and the last index of each; NaN from a NaN on."""
     def cumprod(self, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the cumulative product along dim.
 
@@ -1088,8 +1089,8 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which to add.
-            dtype: The dtype in which to add, and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            dtype: The dtype of the additions and of the result; int64 for integers if None.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -1137,7 +1138,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has neither one nor two axes.
@@ -1170,8 +1171,8 @@ class TensorMethods:
     def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
         """Return a copy of input with src written to the diagonal of the axes dim1 and dim2."""
     def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return the n-th differences of neighbours along dim, after joining prepend and append to
-        input.
+        """Return the n-th differences between neighbours along dim. First, `prepend` and `append` are
+        joined to input.
 
         Args:
             input: The tensor.
@@ -1179,7 +1180,7 @@ class TensorMethods:
             dim: The axis.
             prepend: A tensor to insert before input; nothing if None.
             append: A tensor to append to input; nothing if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has no axes, or n is negative.
@@ -1200,7 +1201,7 @@ class TensorMethods:
                 the order ambiguous
         """
     def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
-        """Return the norm of input - other."""
+        """Return the norm of order p of input - other."""
     def div(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
@@ -1208,15 +1209,15 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast; integers give the default dtype unless
-            rounded.
+            A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
+            the quotient has the default dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-            RuntimeError: Integers are divided by 0 and rounded.
+            RuntimeError: Integers are divided by 0 with a rounding_mode.
 
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
@@ -1233,15 +1234,15 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast; integers give the default dtype unless
-            rounded.
+            A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
+            the quotient has the default dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-            RuntimeError: Integers are divided by 0 and rounded.
+            RuntimeError: Integers are divided by 0 with a rounding_mode.
 
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
@@ -1257,7 +1258,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             tensor: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
@@ -1286,7 +1287,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -1304,7 +1305,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -1347,7 +1348,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1368,7 +1369,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1381,7 +1382,9 @@ class TensorMethods:
             tensor([1.0000, 2.7183])
         """
     def expand(self, *sizes: Sizes) -> Tensor:
-        """Return a view in which axes of length 1 are repeated without copying; -1 keeps a length.
+        """Return a view in which axes of length 1 are repeated without copying.
+
+        -1 in sizes keeps the length of an axis.
 
         Args:
             input: The tensor.
@@ -1389,7 +1392,7 @@ class TensorMethods:
                 lengths add axes in front.
 
         Raises:
-            RuntimeError: The length of an axis that is not 1 would change.
+            RuntimeError: An axis would change its length, which is not 1.
 
         Example:
             >>> torch.tensor([[1], [2]]).expand(-1, 3)
@@ -1404,7 +1407,7 @@ class TensorMethods:
             other: The tensor whose shape is taken.
 
         Raises:
-            RuntimeError: An axis of input whose length is not 1 differs from that axis of other.
+            RuntimeError: An axis of input has neither length 1 nor its length in other.
 
         Example:
             >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
@@ -1433,7 +1436,7 @@ class TensorMethods:
     def fix_(self) -> Tensor:
         """Return input rounded towards 0; the gradient is 0."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Return input with the axes from start_dim to end_dim merged; a view where possible.
+        """Return input with the axes from start_dim to end_dim merged, as a view where possible.
 
         Args:
             input: The tensor.
@@ -1483,13 +1486,13 @@ class TensorMethods:
         complex.
         """
     def float_power_(self, exponent: Scalar) -> Tensor:
-        """In-place version of float_power, for tensors that have the dtype of its result."""
+        """Compute float_power in place; input must have the result's dtype, float64 or complex128."""
     def floor(self, *, out: Tensor | None = None) -> Tensor:
         """Return each element rounded down to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -1503,7 +1506,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -1515,28 +1518,28 @@ class TensorMethods:
     def floor_divide(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input / other rounded down.
 
-        Raises  RuntimeError for an integer divided by zero, and in a backward pass
+        Raises  RuntimeError if an integer is divided by 0, and in a backward pass
         """
     def floor_divide_(self, other: Operand) -> Tensor:
         """Return input / other rounded down.
 
-        Raises  RuntimeError for an integer divided by zero, and in a backward pass
+        Raises  RuntimeError if an integer is divided by 0, and in a backward pass
         """
     def fmax(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the larger of two elements; if one is NaN, return the other one."""
     def fmin(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the smaller of two elements; if one is NaN, return the other one."""
     def fmod(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
+        """Return input - trunc(input / other) * other; its sign is the sign of `input`, as in C."""
     def fmod_(self, other: Operand) -> Tensor:
-        """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
+        """Return input - trunc(input / other) * other; its sign is the sign of `input`, as in C."""
     def frac(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the fractional part of input, which has the sign of input."""
+        """Return the fractional part of each element; it has the sign of the element."""
     def frac_(self) -> Tensor:
-        """Return the fractional part of input, which has the sign of input."""
+        """Return the fractional part of each element; it has the sign of the element."""
     def frexp(self, *, out: Any = None) -> Any:
         """Return (mantissa, exponent), where input is mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
-        This waits for a device.
+        If input is not on the CPU, the call waits for the device.
 
         Dtype   exponent is int32
         Raises  RuntimeError for integers and bool
@@ -1548,7 +1551,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the shape of index and the dtype of input.
@@ -1564,9 +1567,9 @@ class TensorMethods:
                     [4, 3]])
         """
     def gcd(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the greatest common divisor of integers; it is never negative."""
+        """Return the greatest common divisor of integers. The result is never negative."""
     def gcd_(self, other: Operand) -> Tensor:
-        """Return the greatest common divisor of integers; it is never negative."""
+        """Return the greatest common divisor of integers. The result is never negative."""
     def ge(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether input >= other."""
     def ge_(self, other: Operand) -> Tensor:
@@ -1587,7 +1590,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             vec2: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m), for vectors of n and m elements.
@@ -1633,16 +1636,17 @@ class TensorMethods:
     def hardshrink(self, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
         """Return input, with elements in [-lambd, lambd] set to 0."""
     def heaviside(self, values: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return 0 for negative input, 1 for positive input, and values where input is 0."""
+        """Return 0 for negative input, 1 for positive input, and `values` where input is 0."""
     def heaviside_(self, values: Operand) -> Tensor:
-        """Return 0 for negative input, 1 for positive input, and values where input is 0."""
+        """Return 0 for negative input, 1 for positive input, and `values` where input is 0."""
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
-        """Return the number of elements in each of `bins` equal intervals from min to max. If both are
-        0, they are the smallest and the largest element. Elements outside are ignored.
+        """Return the number of elements in each of `bins` equal intervals from min to max. If min and
+        max are equal, the intervals range from the smallest to the largest element. Elements outside
+        the intervals are ignored.
         """
     def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> return_types.histogram:
-        """Return (hist, bin_edges), where hist has the number of elements in each interval, or the sum
-        of their weights. bins is a number of equal intervals, or a sequence of edges.
+        """Return (hist, bin_edges). hist holds the number of elements in each interval, or the sum of
+        their weights. bins is a number of equal intervals, or a tensor of edges.
         """
     def hsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
         """Return views of parts along the second axis, or along the only axis of a vector."""
@@ -1661,13 +1665,13 @@ class TensorMethods:
     def i0_(self) -> Tensor:
         """Return the modified Bessel function of the first kind of order 0."""
     def igamma(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the regularised lower incomplete gamma function of input at other."""
+        """Return the regularised lower incomplete gamma function P(a, x) for a = input, x = other."""
     def igamma_(self, other: Operand) -> Tensor:
-        """Return the regularised lower incomplete gamma function of input at other."""
+        """Return the regularised lower incomplete gamma function P(a, x) for a = input, x = other."""
     def igammac(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the regularised upper incomplete gamma function of input at other."""
+        """Return the regularised upper incomplete gamma function Q(a, x) for a = input, x = other."""
     def igammac_(self, other: Operand) -> Tensor:
-        """Return the regularised upper incomplete gamma function of input at other."""
+        """Return the regularised upper incomplete gamma function Q(a, x) for a = input, x = other."""
     @property
     def imag(self) -> Tensor: ...
     @imag.setter
@@ -1705,7 +1709,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: The indices of slices, a vector of int64 or int32.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
@@ -1713,7 +1717,7 @@ class TensorMethods:
                     [4, 4]])
         """
     def indices(self) -> Tensor:
-        """Return the coordinates, (sparse axes, n), of a coalesced sparse tensor."""
+        """Return the coordinates of a coalesced sparse tensor, of shape (sparse axes, n)."""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the sums of products along the last axes of both tensors."""
     def int(self, memory_format: MemoryFormat | None = ...) -> Tensor:
@@ -1731,7 +1735,7 @@ class TensorMethods:
 
         Args:
             input: A square matrix, or a batch of square matrices.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: The matrices are not square, or one is singular.
@@ -1744,7 +1748,7 @@ class TensorMethods:
     def ipu(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
         """Raise RuntimeError: there is no ipu here."""
     def is_coalesced(self) -> builtins.bool:
-        """Return whether coordinates are distinct and sorted."""
+        """Return whether input is known to have distinct and sorted coordinates."""
     def is_conj(self) -> builtins.bool:
         """Return whether the tensor is a lazily conjugated view."""
     def is_distributed(self) -> builtins.bool:
@@ -1766,7 +1770,7 @@ class TensorMethods:
     @property
     def is_mtia(self) -> builtins.bool: ...
     def is_neg(self) -> builtins.bool:
-        """Return whether the tensor is a lazily negated view, such as imag of a conjugated view."""
+        """Return whether the tensor is a lazily negated view, such as `imag` of a conjugated view."""
     @property
     def is_nested(self) -> builtins.bool: ...
     def is_nonzero(self) -> builtins.bool:
@@ -1781,10 +1785,10 @@ class TensorMethods:
     def is_same_size(self, other: Tensor) -> builtins.bool:
         """Return whether the shapes are equal."""
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
-        """Return whether both tensors consist of the same elements of the same memory."""
+        """Return whether both tensors have the same layout and begin at the same address."""
     def is_shared(self) -> builtins.bool:
-        """Return whether other processes can share this tensor's memory. This is true
-        after share_memory_() was called on it or its base, here or in the process that sent it.
+        """Return whether other processes can share this tensor's memory. This is true after a call of
+        share_memory_() on the tensor or its base, in this process or in the process that sent it.
         """
     @property
     def is_sparse(self) -> builtins.bool: ...
@@ -1821,7 +1825,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1838,7 +1842,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1855,7 +1859,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1886,7 +1890,7 @@ class TensorMethods:
     def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
         """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
     def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the least common multiple of integers; it is never negative, and 0 if an
+        """Return the least common multiple of integers. The result is never negative. It is 0 if an
         operand is 0.
         """
     def lcm_(self, other: Tensor) -> Tensor:
@@ -1905,14 +1909,14 @@ class TensorMethods:
     def lerp(self, end: Operand, weight: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input + weight * (end - input).
 
-        Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
-                dtype that is not 0-d
+        Raises  RuntimeError if input has an integer dtype, if input and end have different dtypes, or
+                if weight has axes and a different dtype than input
 
         Args:
             input: The tensor.
             end: The result for weight 1.
             weight: A number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1921,14 +1925,14 @@ class TensorMethods:
     def lerp_(self, end: Operand, weight: Operand) -> Tensor:
         """Return input + weight * (end - input).
 
-        Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
-                dtype that is not 0-d
+        Raises  RuntimeError if input has an integer dtype, if input and end have different dtypes, or
+                if weight has axes and a different dtype than input
 
         Args:
             input: The tensor.
             end: The result for weight 1.
             weight: A number or a tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1951,7 +1955,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1968,7 +1972,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -1985,7 +1989,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2002,7 +2006,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2019,7 +2023,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2036,7 +2040,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2053,7 +2057,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2070,7 +2074,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -2093,7 +2097,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis along which the exponentials of the result add up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is not floating-point, and dtype is None.
@@ -2114,12 +2118,12 @@ class TensorMethods:
         is negative. For complex matrices, the imaginary part of the logarithm is in (-pi, pi].
         """
     def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether both elements are not 0.
+        """Return whether the elements of input and other are both nonzero.
 
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2132,12 +2136,12 @@ class TensorMethods:
             tensor([ True, False])
         """
     def logical_and_(self, other: Operand) -> Tensor:
-        """Return whether both elements are not 0.
+        """Return whether the elements of input and other are both nonzero.
 
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2154,7 +2158,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -2168,7 +2172,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
@@ -2178,13 +2182,13 @@ class TensorMethods:
             tensor([False,  True])
         """
     def logical_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether input or other is not 0."""
+        """Return whether the element of input or the element of other is nonzero."""
     def logical_or_(self, other: Operand) -> Tensor:
-        """Return whether input or other is not 0."""
+        """Return whether the element of input or the element of other is nonzero."""
     def logical_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether exactly one of input and other is 0."""
+        """Return whether exactly one of the elements of input and other is nonzero."""
     def logical_xor_(self, other: Operand) -> Tensor:
-        """Return whether exactly one of input and other is 0."""
+        """Return whether exactly one of the elements of input and other is nonzero."""
     def logit(self, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
         If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
@@ -2199,7 +2203,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -2245,32 +2249,32 @@ class TensorMethods:
                 is not on the CPU, or if callable does not return a number
         """
     def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with elements replaced by value where mask is true.
+        """Return input with the elements replaced by `value` where mask is true.
 
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
-            RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
+            RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
             tensor([0., 2.])
         """
     def masked_fill_(self, mask: Operand, value: Operand) -> Tensor:
-        """Return input with elements replaced by value where mask is true.
+        """Return input with the elements replaced by `value` where mask is true.
 
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
-            RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
+            RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2291,7 +2295,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> x = torch.tensor([-1, 2, 3])
@@ -2308,7 +2312,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right operand.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2322,19 +2326,19 @@ class TensorMethods:
         """Return the n-th power of each matrix; an alias of linalg.matrix_power."""
     @overload
     def max(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
-        tensors.
+        """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
+        second tensor, return the elementwise maximum of both tensors.
 
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-            result is NaN.
+            A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+            the result is NaN.
 
         Raises:
             RuntimeError: The tensor has no elements.
@@ -2349,19 +2353,19 @@ class TensorMethods:
         """
     @overload
     def max(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max:
-        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
-        tensors.
+        """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
+        second tensor, return the elementwise maximum of both tensors.
 
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-            result is NaN.
+            A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+            the result is NaN.
 
         Raises:
             RuntimeError: The tensor has no elements.
@@ -2376,19 +2380,19 @@ class TensorMethods:
         """
     @overload
     def max(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
-        tensors.
+        """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
+        second tensor, return the elementwise maximum of both tensors.
 
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-            result is NaN.
+            A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+            the result is NaN.
 
         Raises:
             RuntimeError: The tensor has no elements.
@@ -2407,10 +2411,10 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Raises:
             NotImplementedError: An argument is complex.
@@ -2430,8 +2434,8 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to compute, and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            dtype: The dtype of the computation and of the result; None means the dtype of input.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -2448,13 +2452,13 @@ class TensorMethods:
             input: The tensor.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: Tensors into which the result is written.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`.
+            A tensor; with dim, a pair with the fields `values` and `indices`.
 
         Raises:
-            IndexError: dim is out of range, or its axis has no elements.
+            IndexError: dim is out of range, or the axis has no elements.
             RuntimeError: input is bool or complex.
 
         Example:
@@ -2469,13 +2473,13 @@ class TensorMethods:
             input: The tensor.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: Tensors into which the result is written.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`.
+            A tensor; with dim, a pair with the fields `values` and `indices`.
 
         Raises:
-            IndexError: dim is out of range, or its axis has no elements.
+            IndexError: dim is out of range, or the axis has no elements.
             RuntimeError: input is bool or complex.
 
         Example:
@@ -2484,19 +2488,19 @@ class TensorMethods:
         """
     @overload
     def min(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
-        tensors.
+        """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
+        second tensor, return the elementwise minimum of both tensors.
 
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-            result is NaN.
+            A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+            the result is NaN.
 
         Raises:
             RuntimeError: The tensor has no elements.
@@ -2511,19 +2515,19 @@ class TensorMethods:
         """
     @overload
     def min(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min:
-        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
-        tensors.
+        """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
+        second tensor, return the elementwise minimum of both tensors.
 
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-            result is NaN.
+            A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+            the result is NaN.
 
         Raises:
             RuntimeError: The tensor has no elements.
@@ -2538,19 +2542,19 @@ class TensorMethods:
         """
     @overload
     def min(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
-        tensors.
+        """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
+        second tensor, return the elementwise minimum of both tensors.
 
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
-            other: A second tensor to compare with.
-            out: Tensors into which the result is written.
+            other: A second tensor to compare with, element by element; None reduces input.
+            out: Tensors into which the result is written; new ones if None.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-            result is NaN.
+            A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+            the result is NaN.
 
         Raises:
             RuntimeError: The tensor has no elements.
@@ -2569,10 +2573,10 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Raises:
             NotImplementedError: An argument is complex.
@@ -2588,7 +2592,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mat2: The right matrix, of shape (k, m).
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m), for an input of shape (n, k).
@@ -2602,9 +2606,9 @@ class TensorMethods:
                     [3.]])
         """
     def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-        """Return (values, indices) of the most frequent value along dim: of equally frequent
-        values the smallest, with its last index. NaNs are not equal; in PyTorch the result depends on
-        their positions.
+        """Return (values, indices): the most frequent value along dim, and its last index. Of several
+        equally frequent values, the smallest is returned. A NaN is not equal to another NaN; in PyTorch
+        the result depends on the positions of the NaNs.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
         """Return the tensor that load_state_dict stores instead of this tensor: this tensor's memory
@@ -2616,7 +2620,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             source: One axis or several axes.
-            destination: The new position of each of them.
+            destination: The new position of each axis in `source`.
 
         Raises:
             IndexError: An axis is out of range.
@@ -2632,7 +2636,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             source: One axis or several axes.
-            destination: The new position of each of them.
+            destination: The new position of each axis in `source`.
 
         Raises:
             IndexError: An axis is out of range.
@@ -2654,14 +2658,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast.
-            TypeError: other is neither a tensor nor a number.
+            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2675,14 +2679,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast.
-            TypeError: other is neither a tensor nor a number.
+            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2701,7 +2705,7 @@ class TensorMethods:
             num_samples: The number of indices for each row.
             replacement: Whether an index may be drawn twice.
             generator: The generator to draw from; the default one if None.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
@@ -2715,14 +2719,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast.
-            TypeError: other is neither a tensor nor a number.
+            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2736,14 +2740,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast.
-            TypeError: other is neither a tensor nor a number.
+            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2763,9 +2767,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             nan: The replacement for NaN; 0 if None.
-            posinf: The replacement for inf; the largest number of the dtype if None.
-            neginf: The replacement for -inf; the smallest number of the dtype if None.
-            out: A tensor into which the result is written, in place of a new one.
+            posinf: The replacement for inf; the largest finite number of the dtype if None.
+            neginf: The replacement for -inf; the smallest (negative) finite number if None.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             TypeError: nan, posinf or neginf is not a number.
@@ -2783,16 +2787,16 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the lower median of elements that are not NaN; with dim, (values, indices)
+        """Return the lower median of the elements that are not NaN. With dim, return (values, indices)
         along dim.
         """
     @overload
     def nanmedian(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
-        """Return the lower median of elements that are not NaN; with dim, (values, indices)
+        """Return the lower median of the elements that are not NaN. With dim, return (values, indices)
         along dim.
         """
     def nanquantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Return the quantiles of the elements that are not NaN, for the probabilities q."""
+        """Return the quantiles, for the probabilities q, of the elements that are not NaN."""
     def nansum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the sum over dim of the elements that are not NaN."""
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
@@ -2820,7 +2824,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2835,7 +2839,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -2849,7 +2853,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2863,7 +2867,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2877,7 +2881,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2891,7 +2895,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool.
@@ -2987,12 +2991,12 @@ class TensorMethods:
             tensor([0., 0.], dtype=fastdist.float64)
         """
     def nextafter(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the next floating-point number after input in the direction of other, or other if both
-        are equal. The gradient of input is 1, and 0 where both are equal.
+        """Return the next floating-point number after input in the direction of `other`, or `other`
+        where both are equal. The derivative by input is 1, or 0 where both are equal.
         """
     def nextafter_(self, other: Operand) -> Tensor:
-        """Return the next floating-point number after input in the direction of other, or other if both
-        are equal. The gradient of input is 1, and 0 where both are equal.
+        """Return the next floating-point number after input in the direction of `other`, or `other`
+        where both are equal. The derivative by input is 1, or 0 where both are equal.
         """
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
@@ -3003,7 +3007,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3022,7 +3026,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3041,7 +3045,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -3064,7 +3068,7 @@ class TensorMethods:
             p: The order: a number, inf, "fro" or "nuc".
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
             dtype: The dtype to compute in; None means the dtype of input.
 
         Example:
@@ -3079,7 +3083,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -3094,7 +3098,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool.
@@ -3134,7 +3138,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             vec2: The second vector.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A matrix of shape (n, m), for vectors of n and m elements.
@@ -3183,16 +3187,16 @@ class TensorMethods:
     def pow(self, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input to the power of exponent.
 
-        Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+        Raises  RuntimeError if an integer is raised to a negative integer that is a Python number;
                 RuntimeError if the shapes do not broadcast
 
         Args:
             input: The base: a tensor or a number.
             exponent: A tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast.
+            A tensor of the broadcast shape of input and exponent.
 
         Example:
             >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
@@ -3201,16 +3205,16 @@ class TensorMethods:
     def pow_(self, exponent: Operand) -> Tensor:
         """Return input to the power of exponent.
 
-        Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+        Raises  RuntimeError if an integer is raised to a negative integer that is a Python number;
                 RuntimeError if the shapes do not broadcast
 
         Args:
             input: The base: a tensor or a number.
             exponent: A tensor or a number.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast.
+            A tensor of the broadcast shape of input and exponent.
 
         Example:
             >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
@@ -3229,8 +3233,8 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to multiply along; all axes if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            dtype: The dtype of the products and of the result; int64 for integers if None.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -3246,7 +3250,7 @@ class TensorMethods:
     def qr(self, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
         """Return (Q, R); replaced by linalg.qr."""
     def quantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
+        """Return the quantiles for the probabilities q, of all elements or along dim. A quantile is NaN
         if any element is NaN.
 
         Args:
@@ -3255,7 +3259,7 @@ class TensorMethods:
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
             interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -3268,7 +3272,7 @@ class TensorMethods:
     def random_(self, from_: builtins.int = 0, to: builtins.int | None = None, *, generator: Generator | None = None) -> Tensor:
         """Fill this tensor with integers drawn uniformly from [from, to); a single argument is `to`."""
     def ravel(self) -> Tensor:
-        """Return input as a vector; a view where possible.
+        """Return input as a vector, as a view where possible.
 
         Args:
             input: The tensor.
@@ -3286,7 +3290,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3303,7 +3307,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3348,7 +3352,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool or complex.
@@ -3362,7 +3366,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input is bool or complex.
@@ -3372,24 +3376,24 @@ class TensorMethods:
             tensor([0., 2.])
         """
     def remainder(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
+        """Return input - floor(input / other) * other; its sign is that of `other`, as in Python."""
     def remainder_(self, other: Operand) -> Tensor:
-        """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
+        """Return input - floor(input / other) * other; its sign is that of `other`, as in Python."""
     def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
-        """Return input with each slice along dim whose norm of order p exceeds maxnorm scaled down to
-        norm maxnorm.
+        """Return input, where each slice along dim with a norm of order p above maxnorm is scaled down
+        to the norm maxnorm.
         """
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         """In-place version of renorm: writes the result into this tensor and returns it."""
     def repeat(self, *repeats: Any) -> Tensor:
-        """Return input repeated along each axis; additional numbers add axes in front.
+        """Return input repeated along each axis; for more numbers than axes, axes are added in front.
 
         Args:
             input: The tensor.
             *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
         Raises:
-            RuntimeError: There are fewer counts than axes, or a count is negative.
+            RuntimeError: There are fewer numbers than axes, or a number is negative.
 
         Example:
             >>> torch.tensor([1, 2]).repeat(2, 2)
@@ -3402,9 +3406,10 @@ class TensorMethods:
 
         Args:
             input: The tensor; or the counts, if repeats is left out.
-            repeats: A count for all, or a tensor with one count for each element or slice.
+            repeats: A count for all, or a tensor with one count for each element or slice. If None,
+                input has the counts, and the result is indices.
             dim: The axis; if None, input is flattened.
-            output_size: The length of the result. If given, the call does not wait for a GPU.
+            output_size: The length of the result; computed if None, for which the call waits for a GPU.
 
         Raises:
             RuntimeError: A count is negative or not an integer, or there is not one count for each
@@ -3436,7 +3441,7 @@ class TensorMethods:
             input: The tensor.
             *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
                 -1, which is replaced by the length that follows from the others.
-            shape: The same as sizes, under NumPy's name.
+            shape: The same as sizes, under NumPy's name; None: sizes are given.
 
         Example:
             >>> torch.arange(6).reshape(2, -1)
@@ -3444,7 +3449,7 @@ class TensorMethods:
                     [3, 4, 5]])
         """
     def reshape_as(self, other: Tensor) -> Tensor:
-        """Return input with the shape of other; a view where possible.
+        """Return input with the shape of other, as a view where possible.
 
         Args:
             input: The tensor.
@@ -3455,9 +3460,9 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def resize(self, *sizes: Sizes) -> Tensor:
-        """Return the elements with other sizes; reshape is the newer name.
+        """Return this tensor with other sizes. Deprecated: use `reshape`.
 
-        Raises  RuntimeError for another number of elements
+        Raises  RuntimeError if the number of elements differs
 
         Args:
             *sizes: The lengths of the axes.
@@ -3470,20 +3475,21 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def resize_(self, *sizes: Sizes, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Change this tensor's sizes, to C order or to the order of memory_format. The contents of its
-        memory are kept; new memory is uninitialized. Return the tensor.
+        """Change this tensor's sizes. The elements are then in C order, or in the order of
+        memory_format. The contents of the memory are kept; new memory is uninitialized. Return the
+        tensor.
 
-        Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
-        Note    if the memory is too small, this tensor gets new memory, and views keep the old memory
+        Raises  RuntimeError if the tensor requires grad, or if memory_format does not fit the sizes
+        Note    if the memory is too small, the tensor gets new memory, and its views keep the old one
         """
     def resize_as(self, tensor: Tensor) -> Tensor:
-        """Return the elements with the sizes of another tensor; reshape_as is the newer name.
+        """Return this tensor with the sizes of another one. Deprecated: use `reshape_as`.
 
-        Raises  RuntimeError for another number of elements
+        Raises  RuntimeError if the number of elements differs
         """
     def resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Give this tensor the sizes of another one; with preserve_format, also its channels_last
-        order. Raises as resize_ does.
+        """Resize this tensor to the sizes of the_template. With preserve_format, also use the order of
+        the_template if that is channels_last. The errors are those of `resize_`.
         """
     def resolve_conj(self) -> Tensor:
         """Return a copy of a conjugated view; any other tensor is returned unchanged."""
@@ -3497,12 +3503,13 @@ class TensorMethods:
     @property
     def retains_grad(self) -> builtins.bool: ...
     def roll(self, shifts: Any, dims: Sizes | None = None) -> Tensor:
-        """Return a copy shifted along dims; elements shifted past the end appear at the front.
+        """Return a copy with elements shifted along dims; elements shifted past the end reappear at the
+        front.
 
         Args:
             input: The tensor.
-            shifts: The number of positions, one number or one for each of dims.
-            dims: The axis or axes; the flattened tensor if None.
+            shifts: The number of positions to shift by: one number, or one for each axis in dims.
+            dims: The axis or axes. If None, the tensor is shifted as a vector of all its elements.
 
         Example:
             >>> torch.roll(torch.tensor([1, 2, 3]), 1)
@@ -3515,8 +3522,8 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            decimals: The number of decimals; negative ones round to tens, hundreds and so on.
-            out: A tensor into which the result is written, in place of a new one.
+            decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is bool or complex.
@@ -3532,7 +3539,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3549,7 +3556,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3572,10 +3579,10 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to which the indices apply.
             index: Indices along dim, in int64.
-            src: A tensor at least as large as index, or a number.
-            value: A number, instead of src.
+            src: A tensor at least as large as index, or a number; None: value is given.
+            value: A number, instead of src; None: src is given.
             reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
@@ -3596,12 +3603,12 @@ class TensorMethods:
     def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of scatter_reduce: writes the result into this tensor and returns it."""
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
-        """Return a view at one index along dim, without that axis.
+        """Return a view of the elements at one index along dim; the view does not have that axis.
 
         Args:
             input: The tensor.
             dim: The axis to remove.
-            index: The index along it.
+            index: The index along dim.
 
         Raises:
             IndexError: dim or index is out of range.
@@ -3613,36 +3620,35 @@ class TensorMethods:
     def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a copy of input with src written to the slice at index along dim."""
     def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Sizes = ..., stride: Any = None) -> Tensor:
-        """Make this tensor use the memory of another tensor, of a storage, or of a part of a storage;
-        without arguments, no memory at all. Return the tensor.
+        """Make this tensor use the memory of another tensor, of a storage, or of a part of a storage.
+        Without arguments, the tensor gets an empty memory. Return the tensor.
 
-        Raises  RuntimeError for another dtype or device, for elements outside of the storage, and for a
-                tensor that requires grad, unless in no_grad
+        Raises  RuntimeError if source has another dtype or device, if elements would be outside of the
+                storage, or if the tensor requires grad and the call is not in no_grad
         Note    unlike in PyTorch, a storage that is too small is not enlarged
         """
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the sign of real numbers (-1, 0 or 1); complex numbers divided by their absolute
+        """Return the signs of real numbers (-1, 0 or 1), or complex numbers divided by their absolute
         values.
         """
     def sgn_(self) -> Tensor:
         """In-place version of sgn: writes the result into this tensor and returns it."""
     def share_memory_(self) -> Tensor:
-        """Move this tensor's memory, in place, to where other processes can share it; return the
-        tensor.
+        """Move this tensor, in place, to memory that other processes can share; return the tensor.
 
-        If the tensor, or a view of it, is then sent to a `fastdist.multiprocessing` process, queue or
-        pipe, the receiver's tensor uses the same memory. Other tensors are copied when they are sent.
-        `pickle`, `copy.deepcopy` and `clone` still copy. A tensor that is already shared keeps its
-        memory.
+        If the tensor, or a view of it, is later sent to a `fastdist.multiprocessing` process, queue or
+        pipe, the receiver's tensor uses the same memory. Tensors that are not shared are copied when
+        they are sent. `pickle`, `copy.deepcopy` and `clone` still copy. A tensor that is already shared
+        keeps its memory.
 
         Device  cpu, on Linux only
         Thread  only while no other thread uses the memory
         Raises  DeviceError for another device; SharedMemoryError where the system has no shared memory
-        Note    views that exist already are moved too, NumPy arrays are not; the call searches all
-                living objects. `.grad` is not sent, as in PyTorch: each process has its own. Each call
-                holds one file descriptor (two before Python 3.13) until the memory is freed;
-                `Module.share_memory` needs one call for all its tensors. If the tensor is sent through
-                a queue or pipe, the sender must live until the receiver has it
+        Note    existing views are moved too, and existing NumPy arrays are not; the call searches all
+                living objects. As in PyTorch, `.grad` is not sent: each process has a separate `.grad`.
+                Each call keeps one file descriptor (two before Python 3.13) until the memory is freed;
+                `Module.share_memory` makes one call for all its tensors. If the tensor is sent through
+                a queue or pipe, the sender must not end before the receiver has received the tensor
         """
     def short(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in int16; itself if its dtype and layout are these already.
@@ -3659,7 +3665,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3676,7 +3682,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3689,11 +3695,11 @@ class TensorMethods:
             tensor([0.5000, 0.8808])
         """
     def sign(self, *, out: Tensor | None = None) -> Tensor:
-        """Return -1, 0 or 1 by the sign of each element; the gradient is 0.
+        """Return the sign of each element as -1, 0 or 1; the gradient is 0.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex; use sgn.
@@ -3703,11 +3709,11 @@ class TensorMethods:
             tensor([-1.,  0.,  1.])
         """
     def sign_(self) -> Tensor:
-        """Return -1, 0 or 1 by the sign of each element; the gradient is 0.
+        """Return the sign of each element as -1, 0 or 1; the gradient is 0.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             NotImplementedError: input is complex; use sgn.
@@ -3717,13 +3723,13 @@ class TensorMethods:
             tensor([-1.,  0.,  1.])
         """
     def signbit(self, *, out: Tensor | None = None) -> Tensor:
-        """Return whether the sign bit of input is set, as for -0.0."""
+        """Return whether the sign bit of each element is set, which includes -0.0."""
     def sin(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the sine of each element, in radians.
+        """Return the sine of each element; the elements are angles in radians.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3736,11 +3742,11 @@ class TensorMethods:
             tensor([0.0000, 0.8415])
         """
     def sin_(self) -> Tensor:
-        """Return the sine of each element, in radians.
+        """Return the sine of each element; the elements are angles in radians.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3775,7 +3781,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis along which the result adds up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             IndexError: dim is out of range.
@@ -3788,14 +3794,14 @@ class TensorMethods:
     def solve(self, **kwargs: Any) -> Any:
         """Raise RuntimeError: removed from PyTorch; use linalg.solve, with its arguments the other way round."""
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
-        """Return the elements sorted along dim. NaN is the largest; equal elements keep their order.
+        """Return the elements sorted along dim. NaN counts as largest; equal elements keep their order.
 
         Args:
             input: The tensor.
             dim: The axis.
             descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A pair of tensors into which the values and indices are written; new ones if None.
 
         Returns:
             A pair with the fields `values` and `indices`.
@@ -3813,15 +3819,16 @@ class TensorMethods:
     def sparse_dim(self) -> builtins.int:
         """Return the number of axes with coordinates; 0 for a dense tensor."""
     def sparse_mask(self, mask: Tensor) -> Tensor:
-        """Return input's elements at the coordinates of a sparse tensor, including repeated ones."""
+        """Return a sparse tensor of input's elements at mask's coordinates, with any repetitions."""
     def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-        """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
+        """Return views of the parts along dim, either of one length or of a list of lengths. With one
+        length, the last part may be shorter.
 
         Args:
             tensor: The tensor.
-            split_size_or_sections: The length of each view, or a list of lengths.
+            split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             dim: The axis to divide.
-            split_size: The same as split_size_or_sections, under the name that the method uses.
+            split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Raises:
             RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -3834,13 +3841,13 @@ class TensorMethods:
             [[0], [1, 2, 3, 4]]
         """
     def split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views with the lengths split_sizes along dim."""
+        """Return views of the parts of input whose lengths along dim are split_sizes."""
     def sqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Return the square root of each element; NaN below 0.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3857,7 +3864,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -3874,7 +3881,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape and dtype; bool gives int64.
@@ -3891,7 +3898,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape and dtype; bool gives int64.
@@ -3904,7 +3911,7 @@ class TensorMethods:
             tensor([1., 9.])
         """
     def squeeze(self, dim: Sizes | None = None) -> Tensor:
-        """Return a view without the axes of length 1, or without the axes in dim of length 1.
+        """Return a view without the axes of length 1. If dim is given, only axes in dim are removed.
 
         Args:
             input: The tensor.
@@ -3929,10 +3936,10 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis or axes; all if None.
-            unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+            unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
             keepdim: Whether the reduced axes stay, with length 1.
             correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
@@ -3948,25 +3955,25 @@ class TensorMethods:
         Raises  RuntimeError for lengths that do not fit together
         """
     def storage(self) -> TypedStorage:
-        """Return the whole memory that this tensor is a part of, as elements of its dtype."""
+        """Return the whole memory of which this tensor uses a part, as elements of its dtype."""
     def storage_offset(self) -> builtins.int:
-        """Return the number of elements in the tensor's whole memory before its first element."""
+        """Return the number of elements from the start of the whole memory to the tensor's start."""
     def storage_type(self) -> Any:
         """Return the class of the dtype's storage, such as FloatStorage."""
     def sub(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input - alpha * other.
 
-        Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
-                broadcast
+        Raises  RuntimeError for a bool tensor: use logical_xor for two bool tensors; RuntimeError if
+                the shapes do not broadcast
 
         Args:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
-            alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            alpha: The number by which `other` is multiplied.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3975,17 +3982,17 @@ class TensorMethods:
     def sub_(self, other: Operand, *, alpha: builtins.complex = 1) -> Tensor:
         """Return input - alpha * other.
 
-        Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
-                broadcast
+        Raises  RuntimeError for a bool tensor: use logical_xor for two bool tensors; RuntimeError if
+                the shapes do not broadcast
 
         Args:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
-            alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            alpha: The number by which `other` is multiplied.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3994,17 +4001,17 @@ class TensorMethods:
     def subtract(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input - alpha * other.
 
-        Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
-                broadcast
+        Raises  RuntimeError for a bool tensor: use logical_xor for two bool tensors; RuntimeError if
+                the shapes do not broadcast
 
         Args:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
-            alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            alpha: The number by which `other` is multiplied.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -4013,17 +4020,17 @@ class TensorMethods:
     def subtract_(self, other: Operand, *, alpha: builtins.complex = 1) -> Tensor:
         """Return input - alpha * other.
 
-        Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
-                broadcast
+        Raises  RuntimeError for a bool tensor: use logical_xor for two bool tensors; RuntimeError if
+                the shapes do not broadcast
 
         Args:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
-            alpha: The number by which other is multiplied.
-            out: A tensor into which the result is written, in place of a new one.
+            alpha: The number by which `other` is multiplied.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype to which they promote.
+            A tensor of the broadcast shape of input and other, in their promoted dtype.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -4039,8 +4046,8 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to sum over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to add, and of the result; int64 for integers if None.
-            out: A tensor into which the result is written, in place of a new one.
+            dtype: The dtype of the additions and of the result; int64 for integers if None.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -4068,7 +4075,7 @@ class TensorMethods:
             input: The tensor.
             some: Whether U and V have only as many columns as there are singular values.
             compute_uv: Whether to compute U and V.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -4087,7 +4094,7 @@ class TensorMethods:
     def t(self) -> Tensor:
         """Return a view of the transpose of a tensor with at most two axes.
 
-        Raises  RuntimeError for more axes
+        Raises  RuntimeError if input has more than two axes
 
         Args:
             input: The tensor.
@@ -4103,22 +4110,22 @@ class TensorMethods:
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return elements of input at indices along dim, or of the flattened input if dim is None."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the tangent of each element, in radians.
+        """Return the tangent of each element; the elements are angles in radians.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.tan(torch.tensor([0.0]))
             tensor([0.])
         """
     def tan_(self) -> Tensor:
-        """Return the tangent of each element, in radians.
+        """Return the tangent of each element; the elements are angles in radians.
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.tan(torch.tensor([0.0]))
@@ -4129,7 +4136,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -4146,7 +4153,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
@@ -4159,11 +4166,14 @@ class TensorMethods:
             tensor([0.0000, 0.7616])
         """
     def tensor_split(self, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views of parts along dim. An int is the number of parts; if they cannot be equal, the
-        first parts are longer by 1. A sequence or tensor holds the indices at which parts begin.
+        """Return views of the parts of input along dim. If indices_or_sections is an int, it is the
+        number of parts; if they cannot be equal, the first parts are longer by 1. Otherwise, it holds
+        the indices at which the second and later parts begin.
         """
     def tile(self, *dims: Sizes) -> Tensor:
-        """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
+        """Return input repeated along its axes.
+
+        If there are fewer numbers than axes, the first axes are not repeated.
 
         Args:
             input: The tensor.
@@ -4196,8 +4206,8 @@ class TensorMethods:
             tensor([1, 1], dtype=fastdist.int32)
         """
     def to_dense(self, dtype: DTypeLike | None = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
-        """Return the dense tensor. For a sparse input its gradient is sparse, with the same
-        coordinates.
+        """Return input as a dense tensor. The gradient of a sparse input is sparse, with the
+        coordinates of the input.
 
         Args:
             input: The tensor.
@@ -4213,8 +4223,8 @@ class TensorMethods:
                     [0., 1.]])
         """
     def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
-        """Return input as a sparse tensor of its nonzero elements. With sparse_dim, only that many
-        leading axes are sparse, and entries are slices of the remaining axes.
+        """Return input as a sparse tensor of its nonzero elements. If sparse_dim is given, only the
+        first sparse_dim axes are sparse, and each entry is a slice over the remaining axes.
         """
     def to_sparse_coo(self) -> Tensor:
         """Return input as a sparse tensor."""
@@ -4227,7 +4237,7 @@ class TensorMethods:
             dim: The axis.
             largest: Whether to return the largest elements, or the smallest ones.
             sorted: Ignored: the elements are always sorted.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A pair of tensors into which the values and indices are written; new ones if None.
 
         Returns:
             A pair with the fields `values` and `indices`.
@@ -4284,7 +4294,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Raises:
             RuntimeError: input has fewer than two axes.
@@ -4303,15 +4313,15 @@ class TensorMethods:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Returns:
-            A tensor of the shape to which both broadcast; integers give the default dtype unless
-            rounded.
+            A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
+            the quotient has the default dtype.
 
         Raises:
             RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-            RuntimeError: Integers are divided by 0 and rounded.
+            RuntimeError: Integers are divided by 0 with a rounding_mode.
 
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
@@ -4344,7 +4354,7 @@ class TensorMethods:
             tensor([1., 2.], dtype=fastdist.float64)
         """
     def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return a view at each index along dim, without that axis.
+        """Return a view for each index along dim; the views do not have that axis.
 
         Args:
             input: The tensor.
@@ -4380,8 +4390,8 @@ class TensorMethods:
         """Fill this tensor with numbers drawn uniformly from [from, to)."""
     @overload
     def unique(self, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-        """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
-        their number.
+        """Return the distinct elements, or the distinct slices along dim, sorted. On a GPU, the call
+        waits for the number of distinct elements.
 
         Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
@@ -4393,7 +4403,7 @@ class TensorMethods:
             dim: The axis whose slices are compared; elements are compared if None.
 
         Returns:
-            A tensor, or a tuple of this tensor, the inverse and the counts.
+            A tensor, or a tuple of this tensor, the inverse indices and the counts, as requested.
 
         Example:
             >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -4401,8 +4411,8 @@ class TensorMethods:
         """
     @overload
     def unique(self, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-        """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
-        their number.
+        """Return the distinct elements, or the distinct slices along dim, sorted. On a GPU, the call
+        waits for the number of distinct elements.
 
         Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
@@ -4414,7 +4424,7 @@ class TensorMethods:
             dim: The axis whose slices are compared; elements are compared if None.
 
         Returns:
-            A tensor, or a tuple of this tensor, the inverse and the counts.
+            A tensor, or a tuple of this tensor, the inverse indices and the counts, as requested.
 
         Example:
             >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -4422,16 +4432,16 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-        """Return the first of each run of equal elements, or of slices along dim. Waits for a
-        device.
+        """Return the first element of each run of equal elements, or the first slice of each run of
+        equal slices along dim. If input is not on the CPU, the call waits for the device.
         """
     @overload
     def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-        """Return the first of each run of equal elements, or of slices along dim. Waits for a
-        device.
+        """Return the first element of each run of equal elements, or the first slice of each run of
+        equal slices along dim. If input is not on the CPU, the call waits for the device.
         """
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return at most `chunks` views along dim, all of the same size except the last one.
+        """Return at most `chunks` views along dim, all of the same length except the last one.
 
         Args:
             input: The tensor.
@@ -4447,13 +4457,14 @@ class TensorMethods:
             [[0, 1, 2], [3, 4]]
         """
     def unsafe_split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-        """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
+        """Return views of the parts along dim, either of one length or of a list of lengths. With one
+        length, the last part may be shorter.
 
         Args:
             tensor: The tensor.
-            split_size_or_sections: The length of each view, or a list of lengths.
+            split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             dim: The axis to divide.
-            split_size: The same as split_size_or_sections, under the name that the method uses.
+            split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Raises:
             RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -4466,7 +4477,7 @@ class TensorMethods:
             [[0], [1, 2, 3, 4]]
         """
     def unsafe_split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views with the lengths split_sizes along dim."""
+        """Return views of the parts of input whose lengths along dim are split_sizes."""
     def unsqueeze(self, dim: builtins.int) -> Tensor:
         """Return a view with a new axis of length 1 at dim.
 
@@ -4484,9 +4495,9 @@ class TensorMethods:
     def unsqueeze_(self, dim: builtins.int) -> Tensor:
         """In-place version of unsqueeze: lets this tensor be that view, and returns it."""
     def untyped_storage(self) -> UntypedStorage:
-        """Return the whole memory that this tensor is a part of, as bytes."""
+        """Return the whole memory of which this tensor uses a part, as bytes."""
     def values(self) -> Tensor:
-        """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
+        """Return the values of a coalesced sparse tensor, of shape (n, dense axes...)."""
     def var(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
         """Return the variance over dim: the sum of squared deviations divided by (number of elements -
         correction).
@@ -4496,10 +4507,10 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis or axes; all if None.
-            unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+            unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
             keepdim: Whether the reduced axes stay, with length 1.
             correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-            out: A tensor into which the result is written, in place of a new one.
+            out: A tensor into which the result is written; a new one if None.
 
         Example:
             >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
@@ -4510,10 +4521,10 @@ class TensorMethods:
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the inner product of two vectors. If the first vector is complex, it is conjugated."""
     def view(self, *size: Sizes) -> Tensor:
-        """Return a view with another shape, or given a dtype, a view of the bytes as elements of that
-        dtype.
+        """Return a view with another shape. Given a dtype, return a view of the same bytes as elements
+        of that dtype.
 
-        Raises  RuntimeError if no strides express the shape; `reshape` copies in this case
+        Raises  RuntimeError if no view can have this shape; `reshape` copies in this case
 
         Args:
             input: The tensor.
@@ -4521,7 +4532,7 @@ class TensorMethods:
                 dtype.
 
         Returns:
-            A view. Writing into it changes the tensor as well.
+            A view. Writing into the view also changes input.
 
         Example:
             >>> x = torch.arange(6)
@@ -4539,14 +4550,14 @@ class TensorMethods:
             other: The tensor whose shape is taken.
 
         Raises:
-            RuntimeError: The number of elements differs, or no strides express the shape.
+            RuntimeError: The number of elements differs, or the shape cannot be a view of input.
 
         Example:
             >>> torch.arange(4).view_as(torch.zeros(2, 2)).shape
             fastdist.Size([2, 2])
         """
     def view_as_complex(self) -> Tensor:
-        """Return a view of pairs of real numbers along the last axis as complex numbers.
+        """Return a complex view, in which each pair of real numbers along the last axis is one number.
 
         Raises  RuntimeError for a dtype other than float16, float32 and float64, or for strides that
                 do not allow the view

@@ -11,7 +11,7 @@ from .tensor import Tensor
 
 class _KindOfTensor(TensorType):
     """The metaclass of Parameter and Buffer. As in PyTorch, isinstance() also accepts a tensor of a
-    user's own class that has the attribute named by `mark`.
+    user-defined class that has an attribute with the name in `mark`.
     """
 
     mark: str
@@ -23,17 +23,17 @@ class _KindOfTensor(TensorType):
 
 
 def _made(kind: Any, data: Tensor | None, requires_grad: bool) -> Any:
-    """Return data, or an empty tensor for None, as an instance of kind. Data of a user's own class
-    keeps that class and is marked.
+    """Return `data`, or an empty tensor for None, as an instance of `kind`. A tensor of a
+    user-defined class keeps its class, and gets the attribute with the name in `mark`.
 
-    Raises  RuntimeError if detach() of that class returns an instance of another class
+    Raises  RuntimeError if detach() of a user-defined class returns an instance of another class
     """
     if data is not None and "mark" in vars(kind) and is_offered(data):
         return _marked(kind, data, requires_grad)
     made: Tensor = object.__new__(kind)
     source: Any = data.detach() if data is not None else _empty()
     if type(source)._array is not Tensor._array:
-        # A subclass may have another property in place of `_array`.
+        # A subclass may define `_array` as a property.
         source = source.resolve_conj().resolve_neg()
     made._array, made._layout, made._storage = source._array, source._layout, source._storage
     made._edge = made._extra = None
@@ -56,21 +56,22 @@ def _marked(kind: _KindOfTensor, data: Any, requires_grad: bool) -> Tensor:
 
 
 class Parameter(Tensor, metaclass=_KindOfTensor):
-    """A Tensor that a Module registers when it is assigned as an attribute; it requires grad by
-    default. Data of a user's own class keeps that class, and also counts as a Parameter.
+    """A Tensor that requires grad by default, and that a Module registers when it is assigned to an
+    attribute of the Module. `data` of a user-defined class keeps its class, and also counts as a
+    Parameter.
 
-    Note    a Parameter accepts arbitrary attributes: no op creates Parameters, so their dict slows
-            no op down
+    Note    a Parameter accepts arbitrary attributes. Their dict does not slow down ops, because no
+            op creates Parameters
 
-    `Parameter(data, requires_grad=True)` shares memory with data.
+    `Parameter(data, requires_grad=True)` shares memory with `data`.
 
     Args:
         data: The tensor whose memory the Parameter shares; an empty tensor if None.
-        requires_grad: Whether autograd computes a gradient for it; data must then be floating-point
-            or complex.
+        requires_grad: Whether autograd computes a gradient for the Parameter; if so, `data` must be
+            floating-point or complex.
 
     Raises:
-        RuntimeError: requires_grad is true, and data is neither floating-point nor complex.
+        RuntimeError: requires_grad is true, and `data` is neither floating-point nor complex.
 
     Example:
         >>> weight = nn.Parameter(torch.zeros(2))
@@ -90,8 +91,9 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
 
 class Buffer(Tensor, metaclass=_KindOfTensor):
-    """A Tensor that a Module registers as a buffer when it is assigned as an attribute. It is saved
-    with the module if it is persistent. Data of a user's own class keeps that class.
+    """A Tensor that a Module registers as a buffer when it is assigned to an attribute of the
+    Module. A persistent Buffer is saved with the Module. `data` of a user-defined class keeps its
+    class.
     """
 
     mark = "_is_buffer"

@@ -1,4 +1,4 @@
-"""Pickling and copying of tensors: data travels as NumPy arrays, and layouts are interned again."""
+"""Pickling and copying of tensors: data is pickled as NumPy arrays; layouts are interned again."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from .tensor import Tensor, layout_of, wrap
 def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     """Return the pickled form of this tensor.
 
-    Note    the result of an op is restored as a leaf; `.grad`, hooks, history and tangents are not
-            saved; views become separate tensors, unless multiprocessing sends them as shared memory
+    Note    the result of an op is restored as a leaf. `.grad`, hooks, the graph and tangents are
+            not saved. Views become separate tensors, unless multiprocessing sends their memory as
+            shared memory
     """
     if self._layout.is_sparse:
         return (
@@ -52,10 +53,10 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 def parts_of(tensor: Tensor) -> tuple[Any, ...]:
     """Return the arguments of rebuild_sparse for a sparse tensor. Coordinates and values are
-    Tensors, so that they are sent and copied like Tensors. The caller may have copied the
-    coordinates to the CPU before.
+    returned as Tensors, so that they are sent and copied like other Tensors. Before this call, the
+    caller may have copied the coordinates of a GPU tensor to the CPU.
 
-    Raises  RuntimeError if coordinates were changed so that they lie outside of the tensor: such a
+    Raises  RuntimeError if coordinates were changed and are now outside of the tensor's shape: the
             pickle could not be loaded
     """
     coo: Coo = tensor._array
@@ -91,7 +92,7 @@ def rebuild_sparse(
     """
     places, own, shape = indices._layout, values._layout, tuple(shape)
     if any(type(length) is not int for length in shape):
-        # 2.0 == 2: a layout with float sizes would be cached for the int sizes as well.
+        # 2.0 == 2, so a layout with float sizes would be cached for equal int sizes as well.
         raise ShapeError(f"sparse tensor of shape {shape}: the sizes must be ints")
     axes = places.shape[0] if len(places.shape) == 2 else -1
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
@@ -127,9 +128,9 @@ def rebuild(
     requires_grad: bool,
     axes: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Return the tensor that was pickled. `array` is in C order; `axes` permutes it."""
+    """Return the tensor that was pickled. `axes` permutes the axes of `array`; None keeps them."""
     if not array.flags.writeable and block_of(array) is None:
-        # pickle may return memory that is only borrowed, such as a received message's memory.
+        # pickle may return an array of memory that another object owns, such as a received message.
         array = array.copy(order="K")
     on_device = backend_of(device.type).from_numpy(array, device.index)
     if axes is not None:
@@ -154,8 +155,8 @@ def rebuild_meta(
 
 
 def copy_tensor(self: Tensor) -> Tensor:
-    """Return another Tensor over the same memory. It is a leaf, even if self is the result of an
-    op.
+    """Return another Tensor that uses the same memory. The new Tensor is a leaf, even if `self` is
+    the result of an op.
     """
     twin = _bare(type(self), self._array, self._layout, self._storage)
     _take_attributes(twin, getattr(self, "__dict__", None))
@@ -163,10 +164,10 @@ def copy_tensor(self: Tensor) -> Tensor:
 
 
 def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    """Return a copy with its own memory and `.grad`.
+    """Return a copy in separate memory, with a copy of `.grad`.
 
-    Tensors that share memory within one deepcopy share it in the copies too (CPU only).
-    Raises  RuntimeError for a tensor that an op made
+    If several tensors of one deepcopy share memory, their copies share memory too (CPU only).
+    Raises  RuntimeError for a tensor that is the result of an op
     """
     known = memo.get(id(self))
     if known is not None:
@@ -242,7 +243,7 @@ def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _same_place(
     view: np.ndarray[Any, Any], owner: np.ndarray[Any, Any], memo: dict[int, Any]
 ) -> np.ndarray[Any, Any]:
-    """Return the part of the copy of owner's memory that corresponds to view."""
+    """Copy the memory of `owner`, once per `memo`, and return the copy's view like `view`."""
     twin = _twin_of(owner, memo)
     start = view.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     place: np.ndarray[Any, Any] = np.ndarray(
@@ -252,7 +253,7 @@ def _same_place(
 
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return array's memory, in memory order, in the form that np.ndarray accepts as a buffer."""
+    """Return `array` or its transpose, whichever is in C order: np.ndarray needs such a buffer."""
     return array if array.flags.c_contiguous else array.T
 
 

@@ -1,4 +1,4 @@
-"""Printing of tensors: the values in columns, then the properties that are not the default."""
+"""Printing of tensors: values in columns, then the properties that do not have default values."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..kernels.cpu.float8 import to_wide
 
 
 class PrintOptions(NamedTuple):
-    """How values are printed.
+    """The options for printing values.
 
-    Note    arrays with more than `threshold` elements show only `edgeitems` at each end of an axis;
-            if `sci_mode` is None, the values decide whether scientific notation is used
+    Note    arrays with more than `threshold` elements show only `edgeitems` elements at each end of
+            an axis; if `sci_mode` is None, scientific notation is used if the values need it
     """
 
     precision: int = 4
@@ -48,7 +48,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Change how tensors print, for all threads. None keeps an option; sci_mode=None resets it.
+    """Change how tensors print, in all threads. None keeps an option, but resets `sci_mode`.
 
     Raises  ValueError for a profile other than default, short and full
     """
@@ -71,8 +71,8 @@ def set_printoptions(
 
 
 def in_plain_numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return array, converted to float32 if its dtype is float8: its scalars are not Python
-    floats.
+    """Return `array`, converted to float32 if its dtype is float8: tolist() of a float8 array does
+    not return Python floats.
     """
     return to_wide(array) if FLOAT8 and array.dtype in FLOAT8 else array
 
@@ -90,7 +90,7 @@ def format_tensor(
 ) -> str:
     """Return the `repr` of a tensor.
 
-    Note    the text is PyTorch's, with our module's name before the dtype
+    Note    the text is that of PyTorch, except for the prefix `fastdist.` of the dtype
     """
     options = _options
     array = in_plain_numbers(array)
@@ -103,8 +103,8 @@ def format_tensor(
     elif array.size == 0:
         if array.ndim != 1:
             notes.append(f"size={array.shape}")
-        # An empty tensor does not show whether it holds integers or floats, so only the default
-        # dtype is omitted.
+        # The text of an empty tensor does not show whether the elements are integers or floats, so
+        # only the default dtype is omitted.
         usual = {default_dtype_name}
         values = "[]"
     else:
@@ -156,8 +156,8 @@ def format_sparse(
 
 
 def _part(name: str, array: np.ndarray) -> str:
-    """Return the text of one of a sparse tensor's arrays, aligned under the bracket of
-    `tensor(`.
+    """Return the text of the indices or the values of a sparse tensor, with lines aligned to the
+    first bracket.
     """
     if array.size == 0:
         return f"{name}[], size={tuple(array.shape)})"
@@ -165,7 +165,7 @@ def _part(name: str, array: np.ndarray) -> str:
 
 
 def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
-    """Return the values in brackets and columns; the text starts at column `indent`."""
+    """Return the text of the values: brackets and columns. It will start at column `indent`."""
     cut = [False] * array.ndim
     if array.size > options.threshold:
         for axis, length in enumerate(array.shape):
@@ -177,7 +177,7 @@ def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
 
 
 class _Column:
-    """The format that all values of one tensor share, and its width."""
+    """The format of all values of one tensor, and the width of a formatted value."""
 
     def __init__(self, array: np.ndarray, options: PrintOptions) -> None:
         self.form, self.point, self.width = "", "", 1
@@ -200,7 +200,7 @@ class _Column:
         if scientific:
             self.form = f".{options.precision}e"
         elif whole:
-            # All values are whole: a point without digits shows that they are floats.
+            # All values are whole numbers. A point without digits shows that they are floats.
             self.form, self.point = ".0f", "."
         else:
             self.form = f".{options.precision}f"

@@ -1,4 +1,4 @@
-"""The dtype to which operands promote; tensors with axes precede 0-d tensors and numbers."""
+"""Type promotion: tensors with axes take precedence over 0-d tensors and numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ default = _Default()
 
 
 def get_default_dtype() -> DType:
-    """Return the dtype of Python floats and of factories without dtype=.
+    """Return the dtype of Python floats, and of new tensors that are made without `dtype`.
 
     Example:
         >>> torch.get_default_dtype()
@@ -42,14 +42,14 @@ def dtype_or_default(dtype: Any) -> DType:
 def set_default_dtype(dtype: DType) -> None:
     """Make float16, float32 or float64 the default dtype, process-wide.
 
-    Note    with float16 as the default, Python's complex numbers are complex64, not complex32
+    Note    with the default float16, Python's complex numbers have the dtype complex64
     Raises  TypeError for a dtype that is not floating
     """
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         raise DTypeError(
             f"only floating-point types are supported as the default type, got {short_repr(dtype)}"
         )
-    _ = dtype.numpy  # raises for a dtype that does not exist yet
+    _ = dtype.numpy  # raises an error for a dtype that NumPy does not have
     default.dtype = dtype
     Layout.forget_routes()
 
@@ -107,7 +107,7 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Return whether a result of dtype from_ may be stored in dtype to, whose category must not be
-    lower.
+    """Return whether a result of dtype `from_` may be stored in dtype `to`: the category of `to`
+    must not be lower.
     """
     return from_.category <= to.category

@@ -1,8 +1,8 @@
 """Containers as trees: flattened into leaves and a spec, mapped over, and rebuilt."""
 
 # A tree is a leaf, or a container whose entries are trees. A leaf is any object that is not a
-# registered container; None is a leaf. A spec describes the structure of a tree, without its
-# leaves. Two trees with equal specs have corresponding leaves.
+# registered container; None is a leaf. A spec describes the structure of a tree without the leaves.
+# If the specs of two trees are equal, each leaf of one tree corresponds to a leaf of the other.
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Context = Any
 IsLeaf = Callable[[PyTree], bool] | None
 Kind = type | tuple[type, ...]
 
-# The key for all named tuples: PyTorch registers the function namedtuple, not a class.
+# The key of all named tuples in SUPPORTED_NODES: PyTorch uses the function namedtuple, not a class.
 NAMED: Any = namedtuple  # noqa: PYI024
 
 
@@ -71,11 +71,12 @@ def register_pytree_node(
     flatten_with_keys_fn: Callable[[Any], tuple[Iterable[Any], Context]] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Register a container class. flatten_fn returns the entries and a context, from which
-    unflatten_fn rebuilds the object; flatten_with_keys_fn returns (key, entry) pairs instead.
+    """Register a container class. flatten_fn returns the entries of a container, and a context.
+    unflatten_fn rebuilds the container from these. flatten_with_keys_fn returns pairs (key, entry)
+    instead of entries.
 
     Raises  ValueError for a class that is registered already
-    Note    the keywords for saving specs exist on utils._pytree.register_pytree_node only
+    Note    `kwargs` are ignored; utils._pytree.register_pytree_node has keywords for saving specs
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
@@ -83,7 +84,7 @@ def register_pytree_node(
 
 
 class TreeSpec:
-    """The structure of a tree: the class of its root, its context, and the specs of its entries."""
+    """The structure of a tree: the class, the context and the entries' specs of its root."""
 
     __slots__ = ("children_specs", "context", "num_leaves", "type")
 
@@ -129,9 +130,9 @@ class TreeSpec:
         return self._grow(iter(leaves))
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """Return the subtrees of another tree that are in the positions of this tree's leaves.
+        """Return the subtrees of `tree` that are in the positions of this spec's leaves.
 
-        Raises  ValueError where the other tree has a different container
+        Raises  ValueError if `tree` has another container in the position of one of this spec
         """
         if self.is_leaf():
             return [tree]
@@ -191,7 +192,7 @@ class LeafSpec(TreeSpec):
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Return whether tree is a leaf. The predicate is_leaf may declare a container to be one."""
+    """Return whether `tree` is a leaf. Containers for which `is_leaf` is true are leaves too."""
     return (is_leaf is not None and is_leaf(tree)) or _kind(tree) is None
 
 
@@ -237,10 +238,10 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
 def tree_map(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Return a tree of the results of func, called with each leaf and with the values of the other
-    trees in the same position.
+    """Call `func` with each leaf of `tree` and the values in the same position of `rests`. Return a
+    tree of the results.
 
-    Raises  ValueError if another tree does not have the structure of the first
+    Raises  ValueError if one of `rests` does not have the structure of `tree`
     """
     leaves, spec = tree_flatten(tree, is_leaf)
     return spec.unflatten(map(func, leaves, *(spec.flatten_up_to(rest) for rest in rests)))
@@ -249,7 +250,7 @@ def tree_map(
 def tree_map_(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Call func with each leaf, as tree_map does, and return the tree unchanged."""
+    """Call `func` with each leaf, as tree_map does, and return `tree` itself."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
@@ -261,8 +262,8 @@ def tree_map_only(
     tree: PyTree,
     is_leaf: IsLeaf = None,
 ) -> PyTree:
-    """Return a tree in which each leaf that is an instance of a class, or satisfies a predicate, is
-    replaced by the result of func. Other leaves are unchanged.
+    """Return a tree in which leaves that are instances of a class, or that satisfy a predicate, are
+    replaced by results of `func`. Other leaves are unchanged.
     """
     chosen = _predicate(type_or_types_or_pred)
     return tree_map(lambda leaf: func(leaf) if chosen(leaf) else leaf, tree, is_leaf=is_leaf)
@@ -275,32 +276,32 @@ def tree_map_only_(
     tree: PyTree,
     is_leaf: IsLeaf = None,
 ) -> PyTree:
-    """Call func with each leaf that is an instance of a class, and return the tree unchanged."""
+    """Call `func` with the leaves that tree_map_only would replace, and return `tree` itself."""
     tree_map_only(type_or_types_or_pred, func, tree, is_leaf)
     return tree
 
 
 def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Return whether pred is true for all leaves."""
+    """Return whether `pred` is true for all leaves."""
     return all(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Return whether pred is true for any leaf."""
+    """Return whether `pred` is true for any leaf."""
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_all_only(
     type_or_types: Kind, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
-    """Return whether pred is true for all leaves that are instances of a class."""
+    """Return whether `pred` is true for all leaves that are instances of a class."""
     return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def tree_any_only(
     type_or_types: Kind, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
-    """Return whether pred is true for any leaf that is an instance of a class."""
+    """Return whether `pred` is true for any leaf that is an instance of a class."""
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
@@ -326,7 +327,7 @@ def _apart(tree: PyTree) -> tuple[list[Any], Context] | None:
 
 
 def _collect(tree: PyTree, is_leaf: IsLeaf, leaves: list[Any]) -> TreeSpec:
-    """Append the leaves of a tree, and return its spec."""
+    """Append the leaves of a tree to `leaves`, and return the tree's spec."""
     parts = None if is_leaf is not None and is_leaf(tree) else _apart(tree)
     if parts is None:
         leaves.append(tree)

@@ -1,13 +1,14 @@
 """Tensors in shared memory: how they are moved there and sent to other processes."""
 
 # share_memory_() moves a whole allocation, so that views still see writes to the tensor, from this
-# process and from others. Tensors do not track their views: that would slow down every view op. So
-# each call searches all living tensors for tensors in the same allocation (except tensors that
-# gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
+# process and from other processes. Tensors do not record all tensors in the same allocation:
+# that would slow down every view op. So each call searches all living tensors for those (except
+# tensors that gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
 #
 # Queues, pipes and arguments of multiprocessing share only tensors that are shared already, and
-# copy all others. PyTorch instead moves every tensor that it sends through a queue to shared
-# memory. Here a worker that puts its results on a queue may end before they are read.
+# copy all other tensors. PyTorch instead moves every tensor that it sends through a queue to shared
+# memory. In fastdist, a worker may put results on a queue and end before another process reads the
+# results.
 
 from __future__ import annotations
 
@@ -34,30 +35,29 @@ class Span(NamedTuple):
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move this tensor's memory, in place, to where other processes can share it; return the
-    tensor.
+    """Move this tensor, in place, to memory that other processes can share; return the tensor.
 
-    If the tensor, or a view of it, is then sent to a `fastdist.multiprocessing` process, queue or
-    pipe, the receiver's tensor uses the same memory. Other tensors are copied when they are sent.
-    `pickle`, `copy.deepcopy` and `clone` still copy. A tensor that is already shared keeps its
-    memory.
+    If the tensor, or a view of it, is later sent to a `fastdist.multiprocessing` process, queue or
+    pipe, the receiver's tensor uses the same memory. Tensors that are not shared are copied when
+    they are sent. `pickle`, `copy.deepcopy` and `clone` still copy. A tensor that is already shared
+    keeps its memory.
 
     Device  cpu, on Linux only
     Thread  only while no other thread uses the memory
     Raises  DeviceError for another device; SharedMemoryError where the system has no shared memory
-    Note    views that exist already are moved too, NumPy arrays are not; the call searches all
-            living objects. `.grad` is not sent, as in PyTorch: each process has its own. Each call
-            holds one file descriptor (two before Python 3.13) until the memory is freed;
-            `Module.share_memory` needs one call for all its tensors. If the tensor is sent through
-            a queue or pipe, the sender must live until the receiver has it
+    Note    existing views are moved too, and existing NumPy arrays are not; the call searches all
+            living objects. As in PyTorch, `.grad` is not sent: each process has a separate `.grad`.
+            Each call keeps one file descriptor (two before Python 3.13) until the memory is freed;
+            `Module.share_memory` makes one call for all its tensors. If the tensor is sent through
+            a queue or pipe, the sender must not end before the receiver has received the tensor
     """
     share([self])
     return self
 
 
 def is_shared(self: Tensor) -> bool:
-    """Return whether other processes can share this tensor's memory. This is true
-    after share_memory_() was called on it or its base, here or in the process that sent it.
+    """Return whether other processes can share this tensor's memory. This is true after a call of
+    share_memory_() on the tensor or its base, in this process or in the process that sent it.
     """
     return block_of(self._array) is not None
 
@@ -65,7 +65,7 @@ def is_shared(self: Tensor) -> bool:
 def share(tensors: Iterable[Tensor]) -> None:
     """Move tensors, and all other tensors in the same memory, into one shared block.
 
-    Raises  the errors of share_memory_; no tensor has moved then
+    Raises  the errors of share_memory_; after an error, no tensor has moved
     """
     tensors = list(tensors)
     for tensor in tensors:
@@ -82,7 +82,8 @@ def share(tensors: Iterable[Tensor]) -> None:
     alone = [tensor for tensor in tensors if block_of(tensor._array) is None]
     if not alone:
         return
-    # Keeps the old memory until all tensors have moved: freed addresses might be reused before.
+    # `roots` keeps the old memory alive until all tensors have moved: otherwise the addresses of
+    # memory that is freed earlier could be reused.
     roots = [_root(tensor._array) for tensor in alone]
     spans = _joined(map(_span, roots))
     parts = make_parts(end - start for start, end in spans)
@@ -98,12 +99,12 @@ def share(tensors: Iterable[Tensor]) -> None:
             tensor._array = _placed(array, parts[index], starts[index])
             storage = tensor._storage
             if storage is not None and storage.memory is not None:
-                # The storage held the old memory. The moved arrays reference the new memory.
+                # The storage must not keep the old memory: the moved arrays use the new memory.
                 storage.memory = parts[index]
 
 
 def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the array whose memory this one is a view of."""
+    """Return the array of which `array` is a view, directly or through other views."""
     root, base = array, array.base
     while base is not None:
         root = base if isinstance(base, np.ndarray) else root
@@ -117,7 +118,7 @@ def _span(array: np.ndarray[Any, Any]) -> Span:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans in order, with overlapping ones merged."""
+    """Return the spans in the order of their starts; overlapping spans are merged."""
     joined: list[Span] = []
     for span in sorted(spans):
         if joined and (span.start < joined[-1].end or span.start == joined[-1].start):
@@ -133,9 +134,9 @@ def _living() -> list[Tensor]:
     while found:
         found = [kind for known in found for kind in known.__subclasses__()]
         kinds.update(found)
-    # Compared by exact type, because `__class__` of another library's object may run code.
-    # Subclasses that represent several tensors, or have no values, have a property in place of
-    # `_array`.
+    # Objects are selected by type(), because `__class__` of another library's object may run code.
+    # Subclasses with a property `_array` are excluded: they represent several tensors, or have no
+    # values.
     kinds = {kind for kind in kinds if kind._array is Tensor._array}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
     # A tensor that another thread is creating has no array yet.
@@ -143,7 +144,9 @@ def _living() -> list[Tensor]:
 
 
 def _placed(array: np.ndarray[Any, Any], part: Bytes, start: int) -> np.ndarray[Any, Any]:
-    """Return the part of the new memory that replaces array; its old memory began at start."""
+    """Return the view of the new memory `part` that replaces `array`. The old memory of `array`
+    began at the address `start`.
+    """
     offset = address_of(array) - start if array.size else 0
     placed: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, part, offset, array.strides)
     placed.flags.writeable = array.flags.writeable

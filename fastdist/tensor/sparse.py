@@ -1,14 +1,15 @@
 """The contents of a sparse tensor: coordinates, values, and a layout that marks it as sparse.
 
 A sparse tensor is a Tensor whose `_array` is a Coo and whose `_layout` is a SparseLayout. So code
-that passes raw arrays on (the engine, hooks, `wrap`) also passes sparse ones on, and no code for
-dense tensors needs a check. A SparseLayout is neither ordinary nor contiguous and caches no routes,
-so that every short path misses and falls back to the op's `general`. `general` finds the rule for
-sparse operands (interpreters/sparse_rules.py), or raises an error with an explanation. If a Coo
-reaches NumPy nevertheless, it can be added; every other operation raises an explained error.
+that passes raw arrays on (the engine, hooks, `wrap`) also passes Coo objects on, and no code for
+dense tensors needs a check. A SparseLayout is neither ordinary nor contiguous and caches no routes.
+So no short path finds a route, and all of them call the op's `general`. `general` finds the rule
+for sparse operands (interpreters/sparse_rules.py), or raises an error with an explanation. If a Coo
+is passed to NumPy nevertheless, NumPy can add it; every other operation raises an error with an
+explanation.
 
 If a coordinate has several entries, their sum is the value. `is_coalesced` means that each
-coordinate has one entry, and that the entries are sorted.
+coordinate has at most one entry, and that the entries are sorted.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ class _NoRoutes(RouteTable):
     __slots__ = ()
 
     def remember(self, key: Any, route: Any) -> Any:
-        """Return route."""
+        """Return `route` without storing it."""
         return route
 
 
 class SparseLayout(Layout):
-    """The dtype, device and shape of a sparse tensor. Compare with `is`."""
+    """The dtype, device and shape of a sparse tensor. Compare layouts with `is`."""
 
     __slots__ = ()
     is_sparse: ClassVar[bool] = True
@@ -57,7 +58,7 @@ class SparseLayout(Layout):
             return found
         made: SparseLayout = object.__new__(cls)
         made.dtype, made.device, made.shape = dtype, device, shape
-        # As in PyTorch: a sparse tensor has no strided memory.
+        # Strides are 0, as in PyTorch: a sparse tensor does not have strided memory.
         made.strides = (0,) * len(shape)
         made.numel = count_elements(shape)
         made.contiguous = made.ordinary = made.tiny = False
@@ -90,7 +91,7 @@ class Coo:
         self, indices: Any, values: Any, layout: SparseLayout, is_coalesced: bool = False
     ) -> None:
         self.indices, self.values, self.layout = indices, values, layout
-        # Fewer than two entries cannot share a coordinate.
+        # With fewer than two entries, no coordinate can have more than one entry.
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
     @property
@@ -105,8 +106,8 @@ class Coo:
 
     @property
     def strides(self) -> Shape:
-        """Raise NotImplementedError: a sparse tensor has no single memory to share, show or
-        save.
+        """Raise NotImplementedError: the data of a sparse tensor is not in one block of memory that
+        could be shared, shown or saved.
         """
         raise _refusal("its storage")
 
@@ -181,7 +182,8 @@ def _asked() -> str:
     """Return the name of the fastdist function that the user called, for an error message."""
     frame, name = sys._getframe(1), ""
     while frame is not None and (room := frame.f_globals.get("__name__", "")).startswith(_OURS):
-        # Skip the wrappers that dispatch puts around functions: they have other names.
+        # Skip the wrappers that dispatch puts around functions: their names are not those of the
+        # functions.
         if not room.startswith(f"{_OURS}dispatch.") and frame.f_code.co_name.isidentifier():
             name = frame.f_code.co_name
         frame = frame.f_back  # type: ignore[assignment]
@@ -189,7 +191,7 @@ def _asked() -> str:
 
 
 def joined(arrays: Sequence[Any], axis: int, device: Device) -> Any:
-    """Return raw arrays of a device joined along axis."""
+    """Concatenate raw arrays of a device along an axis."""
     if device is CPU:
         return np.concatenate(arrays, axis)
     backend = backend_of(device.type)

@@ -1,4 +1,4 @@
-"""State that a tensor and its views share: a counter of in-place changes, and the views."""
+"""State that a tensor and its views share: a counter of in-place changes, and a list of views."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from ..system.forked_locks import renew_in_children
 
 
 class HasStorage(Protocol):
-    """The part of Tensor that this file needs; it cannot import tensor.py, which imports it."""
+    """The part of Tensor that this file needs. tensor.py imports this file, not the reverse."""
 
     _storage: Any
 
 
-# Guards the `version` of every Storage, removals from its `views`, and the creation of Storages and
-# lists of views. All Storages share one lock: it is held for a few list operations, and a lock per
-# Storage would cost each op that saves its output 60 ns. Take no other lock while holding it. It is
-# re-entered when a view is freed under it, or when the garbage collector runs a finalizer that
-# uses tensors.
+# Guards the `version` of every Storage, removals from the `views` of every Storage, and the
+# creation of Storages and of lists of views. All Storages share one lock. It is held for a few list
+# operations, and a lock per Storage would cost each op that saves its output 60 ns. Take no other
+# lock while holding this lock. A thread that holds it may take it again: when a view is freed, or
+# when the garbage collector runs a finalizer that uses tensors.
 #
-# Views are appended without the lock, because list.append is atomic and locking took a third of the
-# time of a view op. So the list of a Storage is never replaced, and dead views are removed from its
-# front in one operation, which keeps views that are appended meanwhile.
+# Views are appended without the lock, because list.append is atomic, and locking took a third of
+# the time of a view op. So the list of a Storage is never replaced. Dead views are removed from the
+# front of the list in one operation, which keeps views that are appended at the same time.
 _storages_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_storages_lock")
 FEW_VIEWS: Final = 16
-"""From so many views on `add_view` removes dead ones now and then."""
+"""`add_view` removes dead views now and then from a list of at least this many."""
 
 
 class Storage:
     """Shared state that is created when a tensor is viewed, changed in place or saved as an output.
 
-    Thread  any; two threads that change one tensor in place at the same time race, as in PyTorch
+    Thread  any; as in PyTorch, two threads must not change one tensor in place at the same time
     """
 
     __slots__ = ("version", "views")
-    # The raw array over the whole memory; None if the `base` of the arrays leads to it.
+    # The raw array over the whole memory; None if it is found by following `base` of the arrays.
     memory: Any = None
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Storage:
             self.version += 1
 
     def add_view(self, view: Any) -> None:
-        """Record a view, because a later in-place op may have to update its edge."""
+        """Record a view, because a later in-place op may have to update the view's edge."""
         self.add_views((view,))
 
     def add_views(self, more: Sequence[Any]) -> None:
@@ -65,8 +65,8 @@ class Storage:
                 views = self.views
         seen = len(views)
         if seen >= FEW_VIEWS and (seen - 1).bit_length() < (seen + len(more) - 1).bit_length():
-            # Dead views are removed whenever the length passes a power of two, so that a loop over
-            # slices does not grow the list forever.
+            # Dead views are removed whenever the length passes a power of two. Otherwise a loop
+            # over slices would make the list grow without limit.
             with _storages_lock:
                 seen = len(views)
                 views[:seen] = [known for known in views[:seen] if known() is not None]
@@ -89,7 +89,7 @@ def bump_all(tensors: Iterable[HasStorage]) -> None:
 
 
 class BoundedStorage(Storage):
-    """A Storage that references its memory. See Note [Memory of a tensor] in memory.py."""
+    """A Storage with a reference to the memory. See Note [Memory of a tensor] in memory.py."""
 
     __slots__ = ("memory",)
 
@@ -99,7 +99,7 @@ class BoundedStorage(Storage):
 
 
 def storage_of(tensor: HasStorage) -> Storage:
-    """Return the tensor's Storage, created now if there is none."""
+    """Return the tensor's Storage; create the Storage if the tensor does not have one."""
     storage: Storage | None = tensor._storage
     if storage is None:
         with _storages_lock:

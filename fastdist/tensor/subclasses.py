@@ -1,4 +1,4 @@
-"""Subclasses of Tensor: their construction, and the methods that precede Tensor's own.
+"""Subclasses of Tensor: their construction, and methods that override those of Tensor.
 
 Each of these methods first calls the subclass's `__torch_function__`.
 See Note [Calls that others take over] in core/torch_function.py.
@@ -24,7 +24,8 @@ from ..core.torch_function import (
 )
 
 _tensor: Final[list[Any]] = []  # holds the class Tensor, whose module imports this file
-# Classes of tensors that an override returns unchanged: to convert one to a subclass would copy it.
+# Classes of tensors that call_for_subclass does not convert to the subclass: a conversion would
+# copy the elements.
 STAY_AS_THEY_ARE: Final[set[type]] = set()
 
 
@@ -41,9 +42,9 @@ def call_for_subclass(
     args: Sequence[Any],
     kwargs: dict[str, Any] | None,
 ) -> Any:
-    """Call function and return its result with its Tensors converted to kind. Return NotImplemented
-    if kind is not a subclass of every class in types. This is the `__torch_function__` that
-    subclasses inherit.
+    """Call `function`, and return the result with all Tensors in it converted to `kind`. Return
+    NotImplemented if `kind` is not a subclass of every class in `types`. This is the
+    `__torch_function__` that subclasses inherit.
     """
     if not all(issubclass(kind, one) for one in types):
         return NotImplemented
@@ -76,8 +77,8 @@ def _as(found: Any, kind: Any) -> Any:
 
 
 class OfferedMethods:
-    """Tensor's methods, operators and properties. Each first calls the override of its tensor's
-    class.
+    """Tensor's methods, operators and properties. Each first calls the `__torch_function__` of the
+    tensor's class.
     """
 
     __slots__ = ()
@@ -88,8 +89,8 @@ _OWN: Final = ("_array", "_edge", "_extra", "_layout", "_storage")
 
 
 class _SharedName:
-    """An attribute that both a user's class and Tensor define. fastdist's code reads and sets
-    Tensor's attribute, and all other code the attribute of the user's class.
+    """An attribute that both a user-defined class and Tensor define. fastdist's code reads and sets
+    Tensor's attribute. All other code reads and sets the attribute of the user-defined class.
     """
 
     def __init__(self, own: Any, theirs: Any, name: str) -> None:
@@ -115,7 +116,7 @@ class _SharedName:
 
 
 def share_names(kind: type) -> None:
-    """Let a user's class define attributes that Tensor itself has under the same names."""
+    """Let a user-defined class define attributes with the names of Tensor's private attributes."""
     if kind.__module__.partition(".")[0] == "fastdist":
         return
     for name in _OWN:
@@ -134,8 +135,8 @@ _OPERATORS = frozenset(
     for name in [*[f"{p}{n}" for n in _ARITHMETIC for p in ("", "r", "i")], *_COMPARISONS]
 )
 _REFLECTED = {f"__r{name}__": f"__{name}__" for name in _ARITHMETIC}
-# The names that overrides receive for operators, which are PyTorch's. An operator that is not
-# listed is passed under its own name.
+# Maps operators to the names that overrides receive for them, as in PyTorch. An operator that is
+# not listed is passed under its own name.
 _OFFERED_AS: Final = {
     "__abs__": "abs",
     "__add__": "add",
@@ -161,7 +162,7 @@ _OFFERED_AS: Final = {
     "__sub__": "sub",
     "__truediv__": "div",
 }
-# Names that never call an override. Some are composed of methods that do.
+# Names of methods that never call an override. Some of them call other methods that do.
 NOT_OFFERED = frozenset(
     {
         "__array_wrap__",
@@ -231,7 +232,8 @@ def _offered_method(name: str, method: Any) -> Callable[..., Any]:
         given: tuple[Any, ...] = (self, *args)
         known = name
         if name in _REFLECTED and isinstance(args[0], _tensor[0]):
-            # Python tries the subclass first: the user called the operator of the plain Tensor.
+            # The user called the operator of the plain Tensor. Python calls the reflected operator
+            # of the subclass first.
             known, given = _REFLECTED[name], (args[0], self)
         found = offering(getattr(_tensor[0], offered_as(known)), given, kwargs)
         return method(self, *args, **kwargs) if found is NOT_TAKEN else found
@@ -264,14 +266,14 @@ def _offered_property(own: property) -> property:
 
 
 # Note [The constructor of subclasses]
-# PyTorch's Tensor has a `__new__` that allocates the memory. So a subclass that has only an
-# `__init__` does not call its base's `__init__`, and one that has a `__new__` calls
+# PyTorch's Tensor has a `__new__` that allocates the memory. So a PyTorch subclass that has only an
+# `__init__` does not call the `__init__` of its base. A subclass that has a `__new__` calls
 # `super().__new__(cls, data)` or `Tensor.__new__(cls, data)`. If Tensor itself defined `__new__`,
 # every result of an op would call it (54 ns instead of 46). So `__new__` is a descriptor of the
-# metaclass. Python's own creation of a Tensor ignores it, and super() finds OfferedMethods.__new__.
+# metaclass. `type.__call__` ignores this descriptor, and super() finds OfferedMethods.__new__.
 def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return an instance of cls: uninitialized with the given sizes, or a copy of the given
-    data.
+    """Return an instance of `cls`: an uninitialized tensor of the given sizes, or a copy of the
+    given data.
     """
     made = TensorType.construct(*args, **kwargs)
     if cls is _tensor[0]:
@@ -304,8 +306,8 @@ class TensorType(type):
 
     construct: Callable[..., Any]  # takes sizes or data; returns a Tensor
 
-    # Hidden from type checkers, which would otherwise type every call as Any; they use
-    # Tensor.__init__.
+    # Hidden from type checkers, for which every call would otherwise return Any. They use the
+    # signature of Tensor.__init__.
     if not TYPE_CHECKING:
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -321,9 +323,9 @@ class TensorType(type):
 
         @property
         def __signature__(cls) -> inspect.Signature:
-            """The parameters of the class's own constructor, for help() and completion.
+            """The parameters of the constructor that a subclass defines, for help() and completion.
 
-            Raises  AttributeError if the class defines none; a call then takes sizes or data
+            Raises  AttributeError if there is no such constructor; a call then takes sizes or data
             """
             for one in cls.__mro__:
                 for name in ("__new__", "__init__"):
@@ -340,7 +342,7 @@ class TensorType(type):
         return order_with_offers(super().mro())
 
     def __dir__(cls) -> list[str]:
-        """Return the names that exist, without attributes that only raise: see core/missing.py."""
+        """Return the names of attributes, except those that only raise: see core/missing.py."""
         return [name for name in super().__dir__() if hasattr(cls, name)]
 
 

@@ -1,4 +1,4 @@
-"""Tensor: a raw array, its layout, and its place in the autograd graph."""
+"""Tensor: a raw array, the array's layout, and the tensor's edge in the autograd graph."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..core import dtypes
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError, NoDataError, ShapeError
+from ..core.folded_frames import fold
 from ..core.memory_format import (
     MemoryFormat,
     MemoryLayout,
@@ -43,14 +44,14 @@ class Extra:
     AccumulateGrad.
     """
 
-    # Defaults in the class, not in __init__: each view has an Extra, and sets only the first two.
+    # Defaults are in the class: each view has an Extra, and sets only `base` and `replay`.
     base: Tensor | None = None
     # The chain of (view op, arguments) that makes this view from its base.
     replay: ViewSteps | None = None
     tangents: Any = None  # a ForwardGrad
-    # This view's tangent is a view of the tangent of another tensor. None: of the base.
-    # OWN_TANGENT: it is not a view. Otherwise (the other tensor, number of replay steps to skip,
-    # steps that restore its layout).
+    # Names the tensor of whose tangent this view's tangent is a view. None: the base. OWN_TANGENT:
+    # no tensor, the tangent is not a view. Otherwise a tuple: the tensor, the number of steps in
+    # `replay` to skip, and a list of steps that precede the rest of `replay`.
     tangent_root: tuple[Any, ...] | None = None
     grad: Tensor | None = None
     frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
@@ -79,9 +80,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
     Users call `fastdist.tensor`, `zeros`, `randn` ...; ops make an `empty_shell()` and fill its
     slots. `empty_shell()` runs no Python code, because each call of an op uses it.
 
-    Note    `_array` is the backend's raw array and `_layout` its interned Layout. `_edge` is None
-            (requires no grad), an AccumulateGrad (a leaf), a Node, or an Edge (one of several
-            outputs of a Node)
+    Note    `_array` is the backend's raw array, and `_layout` the interned Layout of that array.
+            `_edge` is None (the tensor requires no grad), an AccumulateGrad (the tensor is a leaf),
+            a Node, or an Edge (the tensor is one of several outputs of a Node)
 
     Args:
         *args: The lengths of the axes (the elements are then uninitialized), or one list of values.
@@ -117,14 +118,14 @@ class Tensor(TensorMethods, metaclass=TensorType):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Call func for operands of this subclass; return its result with Tensors converted to
-        cls.
+        """Call `func` for operands of this subclass. Return the result, with Tensors in it
+        converted to this subclass.
         """
         return call_for_subclass(cls, func, types, args, kwargs)
 
     @staticmethod
     def _make_subclass(kind: type[Tensor], data: Any, require_grad: bool = False) -> Any:
-        """Return detached data, over the same memory, as an instance of kind."""
+        """Return `data.detach()`, which shares the memory of `data`, as an instance of `kind`."""
         return data.detach().as_subclass(kind).requires_grad_(require_grad)
 
     @property
@@ -192,7 +193,11 @@ class Tensor(TensorMethods, metaclass=TensorType):
             >>> torch.zeros(2, 3).size(), torch.zeros(2, 3).size(1)
             (fastdist.Size([2, 3]), 3)
         """
-        return self.shape if dim is None else self._layout.shape[axis_number(self._layout, dim)]
+        try:
+            return self.shape if dim is None else self._layout.shape[axis_number(self._layout, dim)]
+        except Exception as error:
+            fold(error)
+            raise
 
     @overload
     def stride(self, dim: None = None) -> Shape: ...
@@ -211,15 +216,19 @@ class Tensor(TensorMethods, metaclass=TensorType):
             >>> torch.zeros(2, 3).stride()
             (3, 1)
         """
-        layout = self._layout
-        strides = layout.strides
-        base = None if self._extra is None else self._extra.base
-        if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
-            # Tensors whose strides differ only in axes of length 0 or 1 share a layout. The array
-            # has the real strides, except where NumPy sets 0: in new axes and in empty arrays.
-            own = [step // self.itemsize for step in self._array.strides]
-            strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
-        return strides if dim is None else strides[axis_number(layout, dim)]
+        try:
+            layout = self._layout
+            strides = layout.strides
+            base = None if self._extra is None else self._extra.base
+            if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
+                # Tensors whose strides differ only in axes of length 0 or 1 share a layout. The
+                # array has the real ones, but 0 from NumPy in new axes and in empty arrays.
+                own = [step // self.itemsize for step in self._array.strides]
+                strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
+            return strides if dim is None else strides[axis_number(layout, dim)]
+        except Exception as error:
+            fold(error)
+            raise
 
     def dim(self) -> int:
         """Return the number of axes.
@@ -253,8 +262,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return self._layout.dtype.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
-        """Return whether the elements are in C order without gaps, or in the order of
-        memory_format.
+        """Return whether the elements are without gaps in the order `memory_format`, which is C
+        order by default.
 
         Args:
             memory_format: The order of the elements in memory.
@@ -334,7 +343,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     # Tensors are hashed by identity, because `==` is an op that compares elements.
     __hash__ = object.__hash__
 
-    # Makes NumPy's arrays and scalars leave `array * tensor` to Tensor, which records the gradient.
+    # Makes NumPy leave `array * tensor` to Tensor, which records it in the graph.
     __array_priority__ = 1000
 
     def __repr__(self) -> str:
@@ -376,10 +385,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return str(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Return the elements as a NumPy array: the same memory on the CPU, a copy from other
-        devices.
+        """Return the elements as a NumPy array. It shares the memory of a tensor on the CPU, and is
+        a copy of a tensor on another device.
 
-        Thread  waits until the device has computed them
+        Thread  waits until the device has computed the elements
         Raises  TypeError for a sparse tensor
         """
         if self._layout.is_sparse:
@@ -460,12 +469,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
 
 be_tensor(Tensor)
-# The call of `type`, which skips TensorType.__call__.
+# Makes a Tensor without values by type.__call__, so that TensorType.__call__ does not run.
 empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
 
 
 def wrap(array: Any, layout: Layout) -> Tensor:
-    """Return a Tensor that holds array, whose layout is known; it is not part of any graph."""
+    """Return a Tensor of a raw array with the given layout; the Tensor is not part of any graph."""
     out = empty_shell()
     out._array = array
     out._layout = layout
@@ -488,8 +497,8 @@ _ONE_NUMBER = "the layout of one number that stands for all"
 
 
 def layout_near(array: Any, layout: Layout) -> Layout:
-    """Return the layout of a raw array on layout's device; if it is that layout, without
-    a look-up.
+    """Return the layout of a raw array on the device of `layout`. No look-up is needed if the array
+    has `layout` itself.
     """
     if (
         layout.contiguous
@@ -500,7 +509,7 @@ def layout_near(array: Any, layout: Layout) -> Layout:
         if array.flags.c_contiguous:
             return layout
         if not any(array.strides):
-            # The gradient of a sum is one expanded number. Its layout is cached, for later passes.
+            # The gradient of a sum is one number that is expanded; its layout is cached.
             found: Layout | None = layout.routes.get(_ONE_NUMBER)
             return found or layout.routes.remember(_ONE_NUMBER, layout_of(array, layout.device))
     if (
@@ -523,8 +532,8 @@ def from_array(array: Any, device: Device = CPU) -> Tensor:
 def from_users_array(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a Tensor that shares memory with a NumPy array of the user.
 
-    Raises  ValueError for strides that are not whole elements, such as those of a field of a
-            structured array; TypeError for a dtype that fastdist does not have
+    Raises  ValueError for strides that are not a multiple of the element size, such as the strides
+            of a field of a structured array; TypeError for a dtype that fastdist does not have
     """
     itemsize = array.itemsize
     if not array.flags.c_contiguous and any(step % itemsize for step in array.strides):
@@ -535,7 +544,7 @@ def from_users_array(array: np.ndarray[Any, Any]) -> Tensor:
         )
     made = from_array(array)
     if array.base is not None:
-        # The tensor must neither expose nor save the rest of the memory that the array is a part
-        # of.
+        # The array may be a part of a larger allocation. The tensor must neither expose nor save
+        # the rest of that memory.
         made._storage = BoundedStorage(array)
     return made

@@ -1,6 +1,6 @@
 """PyTorch's storages: a tensor's whole memory as bytes (UntypedStorage) or elements (TypedStorage).
 
-A storage is a handle that is created on demand; the tensors own the memory.
+The storage of a tensor is a handle that is created on demand; the tensors own the memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tensor import Tensor
 
 
 def _listed(given: Any) -> list[Any]:
-    """Return the numbers of a sequence that has a length."""
+    """Return the numbers of a sequence as a list or as nested lists."""
     if not hasattr(given, "__len__"):
         raise TypeError(f"a storage takes a size or a sequence, got {short_repr(given)}")
     try:
@@ -35,8 +35,8 @@ def _listed(given: Any) -> list[Any]:
 class UntypedStorage:
     """Bytes of memory on one device, allocated with a given size or filled with given bytes.
 
-    Note    two handles to the same memory are equal; storages on other devices than the CPU can be
-            copied and moved, but not read byte by byte
+    Note    two handles to the same memory are equal. A storage that is not on the CPU can be copied
+            and moved, but single bytes cannot be read
     """
 
     __slots__ = ("_device", "_flat", "_is_own")
@@ -64,7 +64,7 @@ class UntypedStorage:
 
     @classmethod
     def from_buffer(cls, buffer: Any) -> UntypedStorage:
-        """Return a copy of an object's bytes."""
+        """Return a storage with a copy of the bytes of `buffer`."""
         return cls.around(np.frombuffer(buffer, np.uint8).copy(), CPU)
 
     @classmethod
@@ -111,7 +111,7 @@ class UntypedStorage:
         return backend_of(self._device.type).data_ptr(self._flat) if self.nbytes() else 0
 
     def resizable(self) -> bool:
-        """Return whether resize_ may change the size: only if no tensor uses the memory."""
+        """Return whether resize_ is allowed, which requires that no tensor uses the memory."""
         return self._is_own
 
     def __eq__(self, other: object) -> bool:
@@ -124,14 +124,14 @@ class UntypedStorage:
         return hash((self._device, self.data_ptr(), self.nbytes()))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return the bytes as a NumPy array: the same memory on the CPU, a copy from other
-        devices.
+        """Return the bytes as a NumPy array. It shares the memory of a storage on the CPU, and is a
+        copy of a storage on another device.
         """
         array: np.ndarray[Any, Any] = backend_of(self._device.type).to_numpy(self._flat)
         return array.view(np.uint8)
 
     def tolist(self) -> list[int]:
-        """Return the bytes as a list of numbers."""
+        """Return the bytes as a list of integers from 0 to 255."""
         found: list[int] = self.numpy().tolist()
         return found
 
@@ -156,12 +156,12 @@ class UntypedStorage:
         return self._flat  # type: ignore[no-any-return]
 
     def fill_(self, value: int) -> UntypedStorage:
-        """Write value into every byte."""
+        """Write `value` into every byte."""
         self._bytes()[:] = value
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
-        """Copy the bytes of another storage of the same size, from any device."""
+        """Copy the bytes of `source`, a storage of the same size on any device, to this storage."""
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was "
@@ -173,9 +173,9 @@ class UntypedStorage:
         return self
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Change the size. As many of the old bytes as fit are kept.
+        """Change the size. The old bytes that fit into the new size are kept.
 
-        Raises  RuntimeError if tensors use the memory: they would keep the old memory
+        Raises  RuntimeError if tensors use the memory, because they would keep the old memory
         """
         if not self._is_own:
             raise RuntimeError(
@@ -193,7 +193,7 @@ class UntypedStorage:
         return self.to(device=self._device, copy=True)
 
     def to(self, *, device: Any, non_blocking: bool = False, copy: bool = False) -> UntypedStorage:
-        """Return this storage on a device: itself if it is there already, unless copy is true."""
+        """Return a copy on `device`, or this storage if it is on `device` and `copy` is False."""
         wanted = Device.parse(device)
         if wanted is self._device and not copy:
             return self
@@ -205,15 +205,15 @@ class UntypedStorage:
         return found
 
     def cpu(self) -> UntypedStorage:
-        """Return this storage in main memory."""
+        """Return a copy in main memory, or this storage if it is on the CPU."""
         return self.to(device=CPU)
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
-        """Return this storage on a GPU."""
+        """Return a copy on a GPU, or this storage if it is on that GPU."""
         return self.to(device="cuda" if device is None else device)
 
     def untyped(self) -> UntypedStorage:
-        """Return this storage."""
+        """Return this storage itself."""
         return self
 
     def __copy__(self) -> UntypedStorage:
@@ -246,8 +246,9 @@ def _place(index: Any, length: int) -> int:
 
 
 class _StorageType(type):
-    """The metaclass of FloatStorage, IntStorage ...: calling such a class makes a TypedStorage of
-    its dtype. The classes in fastdist.cuda make storages on the GPU.
+    """The metaclass of FloatStorage, IntStorage and so on. A call of such a class makes a
+    TypedStorage of the dtype in the class's name. The classes in fastdist.cuda make storages on
+    the GPU.
     """
 
     dtype: DType
@@ -266,7 +267,7 @@ class _StorageType(type):
 
 
 class TypedStorage(metaclass=_StorageType):
-    """An UntypedStorage seen as elements of one dtype."""
+    """The bytes of an UntypedStorage, interpreted as elements of one dtype."""
 
     __slots__ = ("_untyped_storage", "dtype")
     dtype: DType
@@ -350,17 +351,17 @@ class TypedStorage(metaclass=_StorageType):
         self._elements()[where] = value
 
     def fill_(self, value: Any) -> TypedStorage:
-        """Write value into every element."""
+        """Write `value` into every element."""
         self._elements()[:] = value
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
-        """Copy the bytes of another storage of the same size."""
+        """Copy the bytes of `source`, a storage of the same size, to this storage."""
         self._untyped_storage.copy_(source.untyped())
         return self
 
     def resize_(self, size: int) -> None:
-        """Change the number of elements. Raises as UntypedStorage.resize_ does."""
+        """Change the number of elements. The errors are those of UntypedStorage.resize_."""
         self._untyped_storage.resize_(size * self.dtype.itemsize)
 
     def clone(self) -> TypedStorage:
@@ -420,22 +421,22 @@ TYPED_STORAGES: dict[str, Any] = _storage_types("cpu", "fastdist")
 
 
 def typed_cuda_storages() -> dict[str, Any]:
-    """Return the storage classes of fastdist.cuda, which are made when that package is loaded."""
+    """Make and return the storage classes of fastdist.cuda, which calls this when it is loaded."""
     return _storage_types("cuda", "fastdist.cuda")
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """Return the whole memory that this tensor is a part of, as bytes."""
+    """Return the whole memory of which this tensor uses a part, as bytes."""
     return UntypedStorage.around(flat_of(self), self._layout.device)
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """Return the whole memory that this tensor is a part of, as elements of its dtype."""
+    """Return the whole memory of which this tensor uses a part, as elements of its dtype."""
     return TypedStorage(wrap_storage=untyped_storage(self), dtype=self._layout.dtype)
 
 
 def is_storage(obj: Any) -> bool:
-    """Return whether obj is a storage."""
+    """Return whether `obj` is a storage."""
     return isinstance(obj, UntypedStorage | TypedStorage)
 
 

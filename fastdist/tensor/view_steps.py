@@ -9,8 +9,8 @@ Step = tuple[Any, tuple[Any, ...]]
 
 
 class ViewSteps:
-    """A linked chain of pairs (view op, arguments). The chain of a view refers to the chain of its
-    base view, so adding a step costs the same for any length.
+    """A linked list of pairs (view op, arguments). If view B is made from view A, the list of B
+    refers to the list of A. So adding a step takes the same time for any length.
 
     Thread  immutable
     """
@@ -34,7 +34,7 @@ class ViewSteps:
         return iter(self.after(0))
 
     def after(self, skipped: int) -> list[Step]:
-        """Return the steps without the first `skipped` ones."""
+        """Return all steps except the first `skipped` steps."""
         steps = []
         chain: ViewSteps | None = self
         while chain is not None and chain._length > skipped:

@@ -1,4 +1,4 @@
-"""Checks on writes: whether memory is writable, and whether several elements share it."""
+"""Checks before writes: whether memory is writable, and whether elements share an address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tensor import Tensor
 
 
 def require_writable(target: Tensor) -> None:
-    """Raise RuntimeError unless the target is writable and no two of its elements share memory."""
+    """Raise RuntimeError unless `target` is writable and no two of its elements share memory."""
     layout = target._layout
     # A write into a sparse tensor replaces its entries; no memory is overwritten.
     if layout.numel == 0 or layout.is_sparse:
@@ -35,9 +35,9 @@ def require_writable(target: Tensor) -> None:
 
 
 def require_apart(target: Tensor, others: Iterable[Any], *, wholly: bool = False) -> None:
-    """Raise RuntimeError if target overlaps an operand in memory at different positions: elements
-    might be overwritten before they are read. Operands with the same memory and an equal layout
-    are allowed, unless `wholly` is true.
+    """Raise RuntimeError if `target` and one of `others` overlap in memory at different indices: a
+    write could then overwrite elements before they are read. An operand with the same memory and an
+    equal layout is allowed, unless `wholly` is true.
 
     Note    memory with gaps is not checked, as in PyTorch
     """
@@ -78,22 +78,22 @@ def _overlaps(target: Tensor, other: Tensor, wholly: bool) -> bool:
 
 
 def _is_dense(layout: Layout) -> bool:
-    """Return whether the elements fill their range of memory and no two of them share memory."""
+    """Return whether the elements have no gaps in memory, and no two elements share memory."""
     order = memory_order(layout)
     return layout.contiguous or (order is not None and layout.has_memory_order(tuple(order)))
 
 
 def _opened(target: Tensor) -> bool:
-    """Make the target writable if it is a part of an expand() result that has no repeated
-    elements.
+    """Make `target` writable if it is a view of an expanded tensor with a writable base. Return
+    whether it is writable. The caller has checked that `target` has no repeated elements.
     """
     base = None if target._extra is None else target._extra.base
     return base is not None and base._array.flags.writeable and may_write(target._array)
 
 
 def may_write(array: Any) -> bool:
-    """Undo the write protection that expand() sets on a NumPy array; return whether it
-    succeeded.
+    """Remove the write protection that expand() sets on a NumPy array. Return whether the array is
+    now writable.
     """
     try:
         array.flags.writeable = True
@@ -103,8 +103,9 @@ def may_write(array: Any) -> bool:
 
 
 def distinct_elements(array: Any, layout: Layout) -> Any:
-    """Return the part of a raw array in which no two elements share memory. It differs from array
-    only for expanded arrays, into which callers may then write only one number for all elements.
+    """Return the part of a raw array in which no two elements share memory. For an expanded array,
+    this part is smaller than the array: a write to it changes all repeated elements. So callers may
+    use it only to write the same number to all elements.
     """
     if layout.contiguous:
         return array

@@ -1,7 +1,7 @@
 """Utilities for training loops, under PyTorch's names: datasets, checkpoints, files, TensorBoard.
 
-The code of each subject is in the package of that subject. `utils.tensorboard` must be imported by
-its full name, because it needs the package tensorboard.
+Each subject has a module or a package here. `utils.tensorboard` must be imported by its full name,
+because it needs the package tensorboard.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ instead(
         f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first",
     }
 )
-# Private files of PyTorch's that `torch.utils` exposes, and that few programs use.
+# Modules that `torch.utils` has too, and that few programs use. They are loaded on first use.
 load_later(
     __name__,
     dict.fromkeys(("_contextlib", "_foreach_utils", "_python_dispatch", "deterministic"), ""),

@@ -15,13 +15,15 @@ __all__ = ["context_decorator"]
 
 
 def context_decorator(ctx: Any, func: F) -> F:
-    """Return func with each of its calls inside a context.
+    """Return a function that calls `func` inside a context.
 
     Args:
-        ctx: A context manager that can be entered again, or a function that returns a new one.
-        func: The function. A generator function runs inside the context between its yields.
+        ctx: A context manager that can be entered repeatedly, or a function that returns a new
+            context manager.
+        func: The function. The code of a generator function runs inside the context, and the code
+            of its caller outside of the context.
 
-    Raises  RuntimeError if ctx is both a context manager and callable
+    Raises  RuntimeError if `ctx` is both a context manager and callable
     """
     is_manager = hasattr(ctx, "__enter__") and hasattr(ctx, "__exit__")
     if is_manager and callable(ctx):
@@ -47,7 +49,7 @@ def context_decorator(ctx: Any, func: F) -> F:
 def _around_generator(new: Callable[[], Any], func: F) -> F:
     @functools.wraps(func)
     def inside(*args: Any, **kwargs: Any) -> Any:
-        # Exit the context at each yield, because the caller's code runs next.
+        # Exit the context before each yield, because the caller's code runs next.
         steps = func(*args, **kwargs)
         step: Callable[[], Any] = functools.partial(next, steps)
         try:
@@ -74,7 +76,7 @@ def _around_generator(new: Callable[[], Any], func: F) -> F:
 
 
 class _DecoratorContextManager:
-    """Base class of context managers that decorate functions: each call runs inside a clone()."""
+    """Base class of context managers that decorate functions. Each call runs in a new clone()."""
 
     def __call__(self, orig_func: F) -> F:
         return context_decorator(self.clone, orig_func)
@@ -86,13 +88,13 @@ class _DecoratorContextManager:
         raise NotImplementedError(f"{type(self).__name__} does not define __exit__")
 
     def clone(self) -> Self:
-        """Return a new instance; a class whose __init__ has parameters must override this."""
+        """Return a new instance. A class whose __init__ has parameters must override `clone`."""
         return self.__class__()
 
 
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """Base class of context managers without parameters, which decorate with or without
-    brackets.
+    """Base class of context managers without parameters. The decorator can be written with or
+    without parentheses.
     """
 
     def __new__(cls, orig_func: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Queries whether tensors may be updated by foreach functions, under PyTorch's private names."""
+"""Checks whether foreach functions may update tensors, under PyTorch's private names."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = [
 
 
 def _device_has_foreach_support(device: Any) -> bool:
-    """Return whether foreach functions run as one launch on a device: True for GPUs and the CPU."""
+    """Return whether a foreach function is one launch on a device: True for GPUs and the CPU."""
     return device.type in ("cuda", "cpu")
 
 
 def _has_foreach_support(tensors: list[Tensor | None], device: Any) -> bool:
-    """Return whether the device has foreach support and all tensors are of a plain class."""
+    """Return whether the device has foreach support, and the class of each tensor is supported."""
     return _device_has_foreach_support(device) and all(
         t is None or type(t) in _foreach_supported_types for t in tensors
     )

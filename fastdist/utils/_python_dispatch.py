@@ -15,7 +15,7 @@ _WORDS = (
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Return whether t is a tensor subclass that wraps tensors, with __tensor_flatten__."""
+    """Return whether `t` is a tensor of a subclass that wraps tensors (`__tensor_flatten__`)."""
     from ..tensor.tensor import Tensor
 
     kind = type(t)
@@ -28,12 +28,12 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    """Return whether a class is a tensor subclass that wraps tensors, with __tensor_flatten__."""
+    """Return whether `t` is a tensor subclass that wraps other tensors (`__tensor_flatten__`)."""
     return hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
 
 
 class TorchDispatchMode:
-    """A base class for PyTorch's signature; entering an instance raises NotImplementedError."""
+    """PyTorch's base class of dispatch modes. Entering an instance raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass

@@ -1,7 +1,7 @@
 """Pytrees, containers as trees: `torch.utils._pytree`.
 
-tensor/pytree.py has trees and specs, _pytree_keys.py key paths, and _pytree_files.py registration
-and specs as text.
+tensor/pytree.py has the functions for trees and specs. _pytree_keys.py has key paths.
+_pytree_files.py has the registration of classes, and specs as text.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
 def map_only(
     type_or_types_or_pred: Any, /
 ) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Return a decorator that applies a function only to values of a class, or that satisfy a
-    predicate. Other values are returned unchanged.
+    """Return a decorator that applies a function only to values that are instances of a class or
+    satisfy a predicate. Other values are returned unchanged.
     """
     chosen = _trees._predicate(type_or_types_or_pred)
 
@@ -149,7 +149,7 @@ class _Asterisk:
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
-    """Return a spec as text, in the form of its tree, with * for each leaf."""
+    """Return the text of a tree with the given spec and * as each leaf."""
     return repr(treespec.unflatten([_Asterisk()] * treespec.num_leaves))
 
 
@@ -160,8 +160,9 @@ def _is_leaf(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> bool
 def _broadcast_to_and_flatten(
     tree: PyTree, treespec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[Any] | None:
-    """Broadcast a tree to a spec: return for each leaf of the spec the tree's leaf above it. Return
-    None if the tree is not a prefix of the spec.
+    """Broadcast a tree to a spec: where the spec has a subtree in the position of a leaf of `tree`,
+    repeat the leaf for each leaf of the subtree. Return the list of these leaves, or None if `tree`
+    is not a prefix of the spec.
     """
     found: list[Any] = []
 
@@ -176,7 +177,7 @@ def _broadcast_to_and_flatten(
 
 
 def __getattr__(name: str) -> Any:
-    """Return the tables of registered classes, or a function for one class, such as
+    """Return the table of registered classes, or a function of a registered class, such as
     _dict_flatten.
     """
     if name == "SUPPORTED_NODES":

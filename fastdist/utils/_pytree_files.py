@@ -117,7 +117,7 @@ def register_pytree_node(
     """Register a container class.
 
     Args:
-        cls: The class; its subclasses are leaves unless they are registered too.
+        cls: The class. Instances of a subclass are leaves unless the subclass is registered too.
         flatten_fn: Returns the children of a container, and a context.
         unflatten_fn: Builds a container from its children and the context.
         serialized_type_name: The name of the class in the text of a spec.
@@ -174,7 +174,7 @@ def _register_pytree_node(
     maybe_from_str_fn: Any = None,
     **options: Any,
 ) -> None:
-    """Register a class, even if it is registered already; an older name of register_pytree_node."""
+    """Register a class, even if it is registered already. PyTorch deprecates this function."""
     warn_caller(
         "`utils._pytree._register_pytree_node` is deprecated. Please use "
         "`utils._pytree.register_pytree_node` instead.",
@@ -184,7 +184,7 @@ def _register_pytree_node(
 
 
 def _deregister_pytree_node(cls: type) -> None:
-    """Unregister a class: its instances are leaves again."""
+    """Unregister a class. Instances of the class are leaves again."""
     del pytree.SUPPORTED_NODES[cls]
     name = SUPPORTED_SERIALIZED_TYPES.pop(cls).serialized_type_name
     SERIALIZED_TYPE_TO_PYTHON_TYPE.pop(name, None)
@@ -192,7 +192,7 @@ def _deregister_pytree_node(cls: type) -> None:
 
 
 def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
-    """Set the name of a namedtuple class in the text of specs."""
+    """Set the name by which the text of specs refers to a namedtuple class."""
     SUPPORTED_SERIALIZED_TYPES[cls] = _SerializeNodeDef(cls, serialized_type_name)
     SERIALIZED_TYPE_TO_PYTHON_TYPE[serialized_type_name] = cls
 
@@ -208,11 +208,12 @@ def register_dataclass(
 
     Args:
         cls: The class.
-        field_names: The attributes that are children; None takes all fields of a dataclass.
+        field_names: The attributes that are children; None means all fields of a dataclass.
         drop_field_names: Fields of a dataclass that are not children.
         serialized_type_name: The name of the class in the text of a spec.
 
-    Raises  ValueError for names that are not the fields
+    Raises  ValueError if the names are not all fields of a dataclass, or if field_names is None for
+            another class
     Note    an attribute whose value is None is not a child
     """
     names = _fields_of(cls, field_names, drop_field_names or [])

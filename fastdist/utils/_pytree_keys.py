@@ -20,7 +20,7 @@ class KeyEntry(Protocol):
     def __eq__(self, other: object) -> bool: ...
 
     def get(self, parent: Any) -> Any:
-        """Return the child of a container."""
+        """Return the child of `parent` at this key."""
 
 
 KeyPath = tuple[KeyEntry, ...]
@@ -28,7 +28,7 @@ KeyPath = tuple[KeyEntry, ...]
 
 @dataclass(frozen=True, slots=True)
 class MappingKey:
-    """The key of an entry of a mapping; its text is [key]."""
+    """The key of an entry of a mapping; `str` returns [key]."""
 
     key: Any
 
@@ -36,13 +36,13 @@ class MappingKey:
         return f"[{self.key!r}]"
 
     def get(self, mapping: Mapping[Any, Any]) -> Any:
-        """Return the entry of a mapping."""
+        """Return the entry of `mapping` at this key."""
         return mapping[self.key]
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceKey:
-    """The index of an element of a sequence; its text is [index]."""
+    """The index of an element of a sequence; `str` returns [index]."""
 
     idx: int
 
@@ -50,13 +50,13 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
     def get(self, sequence: Sequence[Any]) -> Any:
-        """Return the element of a sequence."""
+        """Return the element of `sequence` at this index."""
         return sequence[self.idx]
 
 
 @dataclass(frozen=True, slots=True)
 class GetAttrKey:
-    """The name of an attribute; its text is .name."""
+    """The name of an attribute; `str` returns .name."""
 
     name: str
 
@@ -64,7 +64,7 @@ class GetAttrKey:
         return f".{self.name}"
 
     def get(self, obj: Any) -> Any:
-        """Return the attribute of an object."""
+        """Return the attribute of `obj` with this name."""
         return getattr(obj, self.name)
 
 
@@ -114,7 +114,7 @@ for _kind, _function in _WITH_KEYS.items():
 
 
 def _get_node_type(tree: Any) -> Any:
-    """Return the class to look up in SUPPORTED_NODES for a tree, even if it is not registered."""
+    """Return the class of a tree, or NAMED for a namedtuple whose class is not registered."""
     kind = type(tree)
     if kind not in pytree.SUPPORTED_NODES and isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return NAMED
@@ -164,7 +164,7 @@ def tree_flatten_with_path(
 def tree_map_with_path(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Return a tree of func(path, leaf, *values of the other trees at that path)."""
+    """Return a tree whose leaves are func(path, leaf, *values of the other trees at that path)."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
     columns = [[path for path, _ in found], [leaf for _, leaf in found]]
     columns += [spec.flatten_up_to(rest) for rest in rests]

@@ -1,4 +1,4 @@
-"""Queries for Triton, PyTorch's compiler of GPU kernels: it is not used."""
+"""Queries for Triton, PyTorch's compiler of GPU kernels, which fastdist does not use."""
 
 from __future__ import annotations
 

@@ -44,17 +44,17 @@ class Measurement:
 
     @property
     def mean(self) -> float:
-        """The mean over blocks."""
+        """The mean of `times`."""
         return fmean(self.times)
 
     @property
     def median(self) -> float:
-        """The median over blocks."""
+        """The median of `times`."""
         return median(self.times)
 
     @property
     def iqr(self) -> float:
-        """The interquartile range."""
+        """The interquartile range of `times`."""
         if len(self.raw_times) < 2:
             return 0.0
         low, _, high = quantiles(self.times, n=4, method="inclusive")
@@ -74,8 +74,10 @@ class Measurement:
 
 
 class Timer:
-    """Measures the run time of stmt after setup, with `globals` as its names and num_threads
-    threads for kernels. label, sub_label and description appear in the printed result.
+    """Measures the run time of `stmt` after `setup`, both run with the variables in `globals`.
+
+    Kernels use `num_threads` threads. `label`, `sub_label` and `description` appear in the printed
+    result.
     """
 
     def __init__(
@@ -111,8 +113,9 @@ class Timer:
         callback: Callable[[int, float], Any] | None = None,
         min_run_time: float = 0.2,
     ) -> Measurement:
-        """Return the times of blocks of runs, for min_run_time in total. Blocks are long enough
-        that overhead is negligible. callback(number, time) is called after each block.
+        """Measure blocks of runs until their times add up to `min_run_time`; return all times. A
+        block is so long that the overhead of the clock is negligible. callback(runs, time) is
+        called after each block.
 
         Units   seconds
         """

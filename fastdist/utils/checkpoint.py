@@ -54,8 +54,8 @@ def noop_context_fn() -> _Contexts:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Return the indices of all GPUs that hold tensors of args (also nested in containers), and the
-    states of their random generators. The CPU is not included.
+    """Return the index of each GPU that holds a tensor in `args` (also nested in containers), and
+    the state of each GPU's random generator. The CPU is not included.
     """
     found = {leaf.device for leaf in tree_iter(args) if isinstance(leaf, Tensor)}
     devices = sorted((device for device in found if device.type != "cpu"), key=str)
@@ -78,16 +78,16 @@ def set_device_states(
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """In this block, set for all checkpoints whether a recomputation stops once it has all needed
-    values.
+    """In the `with` block, set for all checkpoints whether a recomputation stops once it has
+    computed all values that the first run saved.
     """
     yield from _setting("early_stop", enable)
 
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """In this block, override the `debug` argument of all checkpoints; None does not
-    override it.
+    """In the `with` block, `enabled` replaces the `debug` argument of all checkpoints. If it is
+    None, each call uses its own argument.
     """
     yield from _setting("debug", enabled)
 
@@ -112,18 +112,18 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Return function(*args, **kwargs), with its arguments stored instead of intermediate values.
+    """Return function(*args, **kwargs); store its arguments instead of its intermediate values.
 
-    The backward pass runs function again to recompute those values. The second run draws the same
-    random numbers on all devices, unless preserve_rng_state=False, and uses the same autocast
-    state.
+    The backward pass runs function again to recompute the intermediate values. The second run uses
+    the same autocast state and, unless preserve_rng_state=False, draws the same random numbers on
+    all devices.
 
-    With use_reentrant=False, hooks replace the saved values, and all of autograd is supported. With
-    use_reentrant=True, function runs without recording. The backward pass then runs it again with
-    recording, and a nested backward pass through it. This form does not support `autograd.grad`,
-    `backward(inputs=...)` or keyword arguments.
+    With use_reentrant=False, hooks save placeholders for the values, and all of autograd is
+    supported. With use_reentrant=True, function runs without recording. The backward pass then runs
+    it with recording, and runs a nested backward pass through this recording. This form does not
+    support `autograd.grad`, `backward(inputs=...)` or keyword arguments.
 
-    Raises  CheckpointError, in the backward pass, if the second run saves other tensors
+    Raises  CheckpointError in the backward pass, if the second run saves different tensors
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch,
             torch/utils/checkpoint.py
 
@@ -135,8 +135,8 @@ def checkpoint(
         determinism_check: "default" compares shapes, dtypes and devices of both runs; "none"
             compares only the number of saved tensors.
         debug: Whether an error names the lines that saved different tensors.
-        early_stop: Whether the second run stops once it has all needed values.
-        **kwargs: Its keyword arguments.
+        early_stop: Whether the second run stops once it has computed all values to recompute.
+        **kwargs: Keyword arguments of the function, and `preserve_rng_state`.
 
     Returns:
         The result of function.
@@ -165,7 +165,7 @@ def checkpoint(
 
 
 def _chosen(name: str, given: bool) -> bool:
-    """Return a setting of the enclosing block, or the call's own value if no block sets it."""
+    """Return the setting of an enclosing `with` block, or `given` if no block sets it."""
     setting = _settings[name]
     return given if setting is None else bool(setting)
 
@@ -192,7 +192,7 @@ def _run_first(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Run the function; its frame packs the saved values."""
+    """Run the function with hooks by which `frame` packs the saved values."""
     before = open_hooks.stack
     try:
         push_hooks(frame.pack, frame.unpack)

@@ -16,7 +16,7 @@ _DEFAULT_DETERMINISM_MODE = "default"
 
 
 class DefaultDeviceType:
-    """The device type that a checkpoint assumes if no argument is a tensor."""
+    """The device type that a checkpoint assumes if no argument is a tensor on a GPU."""
 
     _chosen = "cuda"
 
@@ -40,7 +40,9 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 def _infer_device_type(*args: Any) -> str:
-    """Return the device type of the tensors in args that are not on the CPU."""
+    """Return the device type of the first tensor in `args` that is not on the CPU, or the default
+    type if there is no such tensor.
+    """
     kinds = [leaf.device.type for leaf in tree_iter(args) if isinstance(leaf, Tensor)]
     others = [kind for kind in kinds if kind != "cpu"]
     return others[0] if others else DefaultDeviceType.get_device_type()

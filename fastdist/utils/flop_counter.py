@@ -21,7 +21,7 @@ class FlopCounterMode:
         custom_mapping: Not supported: user-defined formulas raise NotImplementedError.
 
     Raises  NotImplementedError for a custom_mapping
-    Note    it opens a profile, so the block cannot be inside of another profile
+    Note    this mode opens a profile, so the block cannot be inside another profile
     """
 
     def __init__(

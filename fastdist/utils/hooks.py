@@ -1,4 +1,4 @@
-"""PyTorch's file of hooks: the handle that removes a hook, and warnings when saving."""
+"""PyTorch's file of hooks: the handle that removes a hook, and warnings about unsaved hooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def unserializable_hook(f: F) -> F:
-    """Mark a hook, so that saving a tensor without it gives no warning; return the hook."""
+    """Mark a hook, so that there is no warning that the hook is not saved; return the hook."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 

@@ -10,7 +10,7 @@ from ..core.missing import find_late
 
 
 class _NoProgress:
-    """Iterate over an iterable without a bar."""
+    """Replaces tqdm: an iterator over an iterable that shows no bar."""
 
     def __init__(self, iterable: Iterable[Any] = (), *args: Any, **kwargs: Any) -> None:
         self._iterable = iterable

@@ -21,7 +21,7 @@ from ..tensor.tensor import Tensor, wrap
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a checkpointed function saved other values than the first run."""
+    """Raised if the second run of a checkpointed function saved other values than the first."""
 
 
 class _EnoughComputed(BaseException):
@@ -39,9 +39,9 @@ class _Holder:
 
 
 class Frame:
-    """One checkpointed call: its function and arguments, and the holders that wait for its values.
+    """One checkpointed call: its function and arguments, and a holder for each saved value.
 
-    Thread  several threads of one backward pass may unpack; `_lock` lets one of them recompute
+    Thread  several threads of one backward pass may call `unpack`; `_lock` lets only one recompute
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Frame:
         return holder
 
     def unpack(self, holder: _Holder) -> Tensor:
-        """Return the saved value; recompute all values if this pass has not recomputed them yet.
+        """Return the value for a holder; recompute all values if this pass has not done so yet.
 
-        Raises  CheckpointError if the second run saves other values
+        Raises  CheckpointError if the second run saves other values than the first
         """
         with self._lock:
             if holder.tensor is None:
@@ -95,7 +95,7 @@ class Frame:
             return tensor
 
     def _forget(self) -> None:
-        """Release the values when the pass ends; a retained graph recomputes them."""
+        """Release the values when the pass ends; the next pass of the graph recomputes them."""
         with self._lock:
             for reference in self._holders:
                 holder = reference()
@@ -174,13 +174,13 @@ class Frame:
 class _Kept:
     """One argument of a checkpointed call, kept for the second run.
 
-    A tensor is packed by the hooks on saved tensors that are open around the checkpoint. So inside
-    another checkpoint, the tensor itself is recomputed.
+    A tensor is packed by the hooks on saved tensors that are active around the checkpoint. So if
+    this checkpoint is inside another one, the outer checkpoint recomputes the tensor.
     """
 
     def __init__(self, value: Any) -> None:
         self._levels: list[int] = []  # the vmap levels of a batch, the innermost first
-        while isinstance(value, Batched):  # its graph belongs to the value inside
+        while isinstance(value, Batched):  # the graph belongs to the tensor inside the batch
             self._levels.append(value.level)
             value = value.value
         self._value = value
@@ -230,7 +230,7 @@ def _line() -> str:
 
 
 class Draws:
-    """The positions of all random generators when a call began. After `end` it keeps only the
+    """The positions of all random generators at the start of a call. `end` keeps only the
     generators that the call used.
     """
 
@@ -238,15 +238,15 @@ class Draws:
         self._marks = {generator: generator.bookmark() for generator in default_generators()}
 
     def end(self) -> None:
-        """Drop the generators that have not moved."""
-        for generator in default_generators():  # a device's generator is created at its first draw
+        """Drop the generators whose positions have not changed."""
+        for generator in default_generators():  # the first draw on a device creates a generator
             self._marks.setdefault(generator, Bookmark(generator.initial_seed(), 0))
         moved = [one for one, mark in self._marks.items() if one.bookmark() != mark]
         self._marks = {generator: self._marks[generator] for generator in moved}
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """In this block, draw the call's random numbers again; restore the generators
+        """In the `with` block, draw the call's random numbers again; restore the generators
         afterwards.
         """
         before = {generator: generator.bookmark() for generator in self._marks}

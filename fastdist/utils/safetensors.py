@@ -59,8 +59,8 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
 def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a file by name.
 
-    Raises  FileNotFoundError; safetensors.SafetensorError for an invalid file; ImportError
-            without the package
+    Raises  FileNotFoundError if there is no such file; safetensors.SafetensorError for an invalid
+            file; ImportError without the package
     """
     package = _package("")
     with package.safe_open(os.fspath(filename), framework="np") as file:

@@ -20,7 +20,7 @@ create_selective_checkpoint_contexts = refusing(
 
 
 class CheckpointPolicy(Enum):
-    """The choices of selective checkpoints for the result of an op, for annotations."""
+    """The policies for the result of an op; they exist only for annotations."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1

@@ -12,7 +12,7 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref[Any]):
-    """A weak reference that is equal to other references to the same object, by identity."""
+    """A weak reference that equals other ones to the same object; objects compare by identity."""
 
     __slots__ = ("_id",)
 

@@ -1,8 +1,9 @@
 """Casts from and to the float8 types, which have 256 values each, with PyTorch's rounding.
 
 All casts go through float32, as in PyTorch, so a float64 is rounded twice. ml_dtypes rounds to the
-nearest value, ties to even. Two types need code here: float8_e4m3fn has no infinity, and gets its
-largest value instead; a float8_e8m0fnu is a power of two, stored as an exponent without a sign.
+nearest value, ties to even. Two types need code here. float8_e4m3fn has no infinity, so numbers
+beyond its range are clipped to the range. A float8_e8m0fnu is a power of two, stored as an exponent
+without a sign.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _is_complex(dtype: np.dtype[Any]) -> bool:
 
 
 def to_wide(x: Array) -> Array:
-    """Return an array of a float8 type as float32, an array of complex32 as complex64."""
+    """Return an array of a float8 type as float32, and an array of complex32 as complex64."""
     if _is_complex(x.dtype):
         return x.astype(np.complex64)
     return _values_of(x.dtype)[x.view(np.uint8)]
@@ -63,7 +64,7 @@ def _rounded(wide: Array, dtype: np.dtype[Any]) -> Array:
     found = np.asarray(wide.astype(dtype))
     if name == "float8_e5m2":
         codes = found.view(np.uint8)
-        codes |= np.isnan(wide)  # of the three NaN codes, the one that PyTorch writes
+        codes |= np.isnan(wide)  # PyTorch writes this one of the three NaN codes
     return found
 
 

@@ -10,7 +10,7 @@ from .jit import machine
 from .jit.compiler import Loop
 from .jit.machine import load_word
 
-# Least elements per thread, the same as in numba_pointwise.py for cheap loops.
+# The least number of elements per thread, the same as for cheap loops in numba_pointwise.py.
 _SHARE: Final = 65536
 _load, _store = machine.LOAD["int16"], machine.STORE["int16"]
 
@@ -21,7 +21,7 @@ def loop() -> Loop:
 
 
 def _pick(pointers: Any, count: Any) -> None:
-    # The second operand, the table's address, is one number for all elements, so its size is 0.
+    # The second operand, the table's address, is one number for all elements: its item size is 0.
     x, out = load_word(pointers), load_word(pointers + 16)
     table = load_word(load_word(pointers + 8))
     for i in range(count):

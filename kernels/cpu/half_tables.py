@@ -1,7 +1,8 @@
 """Lookup tables for functions of one half type, which has only 65,536 values.
 
 A function that is slower than a look-up is computed once for each bit pattern. The table is filled
-by the loop for few numbers, so that a result does not depend on how many numbers a call computes.
+by the same loop that computes few numbers, so a result does not depend on how many numbers a call
+computes.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from .jit.launch import launcher
 
 Array = Any
 
-# A call with as many numbers as table entries takes at most twice as long while it fills the table.
-# 1e5 look-ups take 31 us for normal numbers, 46 for random bits, which need the L2 cache. Computed
-# by a loop, gelu of bfloat16 takes 64, sin 91, log 55, and gelu of float16 52 (one core of an EPYC,
-# Zen 4).
+# If a call computes as many numbers as the table has entries, it takes at most twice as long when
+# it fills the table first. 1e5 look-ups take 31 us if the numbers are normally distributed, and 46
+# if they are random bits, for which the table needs the L2 cache. A loop that computes 1e5 numbers
+# takes 64 us for gelu of bfloat16, 91 for sin, 55 for log, and 52 for gelu of float16 (one core of
+# an EPYC, Zen 4).
 TABLE_FROM: Final = 2**16
 
 
@@ -33,7 +35,7 @@ def looking_up(
     Thread  any, several at once: two threads may fill the table, with the same numbers
     """
     kept: list[tuple[Array, Array]] = []
-    look = _look()  # now, because it may be compiled in the background
+    look = _look()  # before the first call, so that the loop can be compiled in the background
 
     def run(operands: tuple[Array, ...]) -> None:
         x, out = operands

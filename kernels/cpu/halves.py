@@ -1,8 +1,8 @@
 """Half types in kernels: kernels compute in float32, and results are rounded once.
 
-Kernels that compute never get half types, but float32 copies. Kernels that only move elements get
-them unchanged. Only pointwise loops widen and round while they read and write (pointwise.py); the
-copies are made by the pointwise loop of the identity.
+Kernels that compute get float32 copies of arrays of half types. Kernels that only move elements get
+such arrays unchanged. Only pointwise loops widen and round while they read and write
+(pointwise.py); the pointwise loop of the identity makes the copies.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
 
 
 def _of_bytes(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Return a kernel that moves elements, made to move float8 types as bytes: in such a type
-    NumPy's zero may be NaN.
+    """Return a function that calls `kernel`, which moves elements, with arrays of float8 types as
+    bytes: in such a type NumPy's zero may be NaN.
     """
 
     def run(*arguments: Any) -> None:
@@ -93,9 +93,9 @@ def computed_in_float32(
     facts: CallFacts,
     results: Any,
 ) -> Callable[..., Any] | None:
-    """Return the function that `find` returns for `facts` with float32 instead of half types. The
-    function gets float32 copies, and its results are rounded to the dtypes of the outputs. Return
-    None for a kernel that moves elements, except for casts of few numbers.
+    """Return a function that computes with what `find` returns for float32 instead of half types.
+    It makes float32 copies of its arguments, and rounds the results to the dtypes in `results`.
+    Return None for a kernel that moves elements, except for casts of few numbers.
     """
     if name == "shape.copying.cast":
         return _small_cast(facts)
@@ -125,9 +125,9 @@ def gradients_in_float32(
     find: Callable[[CallFacts], tuple[Callable[..., Any] | None, ...] | None],
     facts: CallFacts,
 ) -> tuple[Callable[..., Any] | None, ...] | None:
-    """Return the gradient functions that `find` makes for a matrix product in float32. They get
-    float32 copies, and each result is rounded to the dtype of its input. Return None for other
-    kernels.
+    """Return gradient functions of a matrix product of half types. They call the functions that
+    `find` returns for float32 with float32 copies, and round each gradient to the dtype of its
+    input. Return None for other kernels.
     """
     if name not in _WRITES_ALL or facts.dtype in FLOAT8:
         return None
@@ -148,7 +148,7 @@ def gradients_in_float32(
 
 
 def _small_cast(facts: CallFacts) -> Callable[..., Any] | None:
-    """Return NumPy's cast from or to a half type, for few real numbers."""
+    """Return NumPy's cast from or to a half type if the numbers are few and real, else None."""
     dtype, dtypes = facts.dtype, (*facts.dtypes, facts.dtype)
     if math.prod(facts.shape) > HALF_LIMIT or (FLOAT8 and any(one in FLOAT8 for one in dtypes)):
         return None
@@ -158,7 +158,7 @@ def _small_cast(facts: CallFacts) -> Callable[..., Any] | None:
 
 
 def _small(make: Callable[..., Any], given: Any, wide: Any, result: Any) -> Callable[..., Any]:
-    """Return `make` with casts of its arguments and its result, by NumPy, for few numbers.
+    """Return a function for few numbers: `make`, with arguments and result cast by NumPy.
 
     Note    8x8 bfloat16 @ bfloat16 takes 2.9 us less than with `_wide` and `_as` (Zen 3)
     """
@@ -188,8 +188,8 @@ def convert_many(x: Array, to: Array) -> bool:
     """Write x into `to` by a compiled loop and return True, if this widens a half type to float32,
     or rounds float32 to a half type. Otherwise return False.
 
-    Note    2^19 numbers in us, NumPy | here, on one core of an AMD EPYC (Zen 4): from float16
-            859 | 36, to float16 1283 | 34, from bfloat16 39 | 36, to bfloat16 330 | 50
+    Note    times in us for 2^19 numbers with NumPy | here, on one core of an AMD EPYC (Zen 4): from
+            float16 859 | 36, to float16 1283 | 34, from bfloat16 39 | 36, to bfloat16 330 | 50
     """
     wide, given, wanted = WIDE, x.dtype, to.dtype
     if given is wanted or not (given in wide or wanted in wide):

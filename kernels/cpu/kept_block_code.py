@@ -1,19 +1,20 @@
 """The two compiled functions by which NumPy allocates and frees blocks of memory."""
 
-# The state is an array of words: the bytes kept, the limit of kept bytes, a clock, whether new
-# blocks get huge pages, the least size of a block, and the alignment of smaller arrays, both in
-# bytes; then for each kept block its address, its size (0: none) and when it was freed. The block
-# that was freed last is reused first, because it may still be in a cache. The oldest is freed when
-# space is needed. NumPy holds the GIL whenever it allocates or frees.
+# The state is an array of words. The first words are: the number of kept bytes, the limit of this
+# number, a clock, whether new blocks get huge pages, the least size of a block in bytes, and the
+# alignment of smaller arrays in bytes. Three more words for each kept block are its address, its
+# size (0 if the slot is empty) and the clock when it was freed. The block that was freed last is
+# reused first, because it may still be in a cache. The oldest block is given back to the C library
+# when space is needed. NumPy holds the GIL whenever it allocates or frees.
 #
 # The pages of a large kept block are offered to the system (MADV_FREE), which takes them when
-# memory is short; they are zero afterwards. For 40 MB in huge pages that costs 9 us, and 100 us
-# more at the first write afterwards, which takes 1080; allocating new memory takes 2950 (AMD EPYC,
-# Zen 4, Linux 6.18). In pages of 4 KiB it costs 2000 to 3500, and 2700 more at the write. So a new
-# large block gets huge pages, even if glibc takes it from a heap in which earlier blocks have left
-# small pages. The small pages are released first (MADV_DONTNEED), so the block's pages cost as much
-# as new pages from the system. Then a sum of 1e7 float32 with its gradient takes 3.5 ms instead of
-# 8.5.
+# memory is short. A page that the system has taken is zero afterwards. For a block of 40 MB in huge
+# pages, the offer costs 9 us, and makes the next write, which takes 1080 us, 100 us slower;
+# allocating new memory takes 2950 (AMD EPYC, Zen 4, Linux 6.18). In pages of 4 KiB the offer costs
+# 2000 to 3500 us, and makes the next write 2700 us slower. So a new large block gets huge pages,
+# even if glibc takes the block from a heap in which earlier blocks have left small pages. The small
+# pages are released first (MADV_DONTNEED), so the block's pages cost as much as new pages from the
+# system. With huge pages a sum of 1e7 float32 with its gradient takes 3.5 ms instead of 8.5.
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ _HUGE_PAGE: Final = 2 << 20
 _MADV_DONTNEED: Final = 4
 _MADV_FREE: Final = 8
 _MADV_HUGEPAGE: Final = 14
-# The pages of smaller blocks are not offered to the system: that would cost a twentieth of the work
-# on them, and glibc keeps as much memory anyway.
+# The pages of smaller blocks are not offered to the system: the offer would take a twentieth of the
+# time of the work on such a block, and glibc keeps as much memory anyway.
 _LENT_FROM: Final = 32 << 20
 # A kept block is used for requests that are up to an eighth smaller.
 _SPARE: Final = 3
@@ -72,16 +73,16 @@ def _take(state: int, size: int) -> int:
     block = _aligned_alloc(_HUGE_PAGE, size)
     if block != 0 and _load(state, HUGE) != 0:
         if size >= _LENT_FROM:
-            # Only whole pages of the block: a page that it shares with another block stays as it
-            # is.
+            # Release only whole pages of the block: a page that the block shares with another one
+            # stays as it is.
             _madvise(block, size // _HUGE_PAGE * _HUGE_PAGE, _MADV_DONTNEED)
         _madvise(block, size, _MADV_HUGEPAGE)
     return block  # type: ignore[no-any-return]
 
 
 def _give(state: int, block: int, _: int) -> None:
-    # The size that NumPy passes is not used: the array may be a part of the allocation, or be
-    # resized.
+    # The size that NumPy passes is not used: the array may be a part of the allocation, or may have
+    # been resized.
     size = _usable_size(block)
     if block != 0 and (size < _load(state, LEAST) or size > _load(state, MOST)):
         _free(block)

@@ -27,8 +27,8 @@ END: Final = BLOCKS + 3 * _SLOTS
 
 
 class Keeper:
-    """Keeps freed blocks of at least least_bytes, and at most most_bytes in total; never deleted.
-    Smaller arrays are aligned to line_bytes, and are not kept.
+    """Keeps freed blocks: each has at least `least_bytes`, and all together at most `most_bytes`.
+    Smaller arrays are aligned to `line_bytes`, and are not kept. A Keeper is never deleted.
 
     Units   `state` is the address of the words; `take` and `give` are the addresses of the C
             functions void *take(state, size) and void give(state, block, size)
@@ -38,7 +38,8 @@ class Keeper:
         self._words = np.zeros(END, np.int64)
         self._words[MOST] = most_bytes
         self._words[HUGE] = _multiarray._get_madvise_hugepage()
-        # Not constants of the compiled code, because a cached kernel would keep old values.
+        # These are not constants of the compiled code, because a cached kernel would keep old
+        # values.
         self._words[LEAST], self._words[LINE] = least_bytes, line_bytes
         self.state: int = self._words.ctypes.data
         self.take, self.give = [find_address("kept_block_code", name) for name in ("take", "give")]

@@ -1,22 +1,23 @@
 """Memory of large CPU arrays: aligned to cache lines, and reused after it was freed."""
 
 # Note [Lines and blocks] NumPy's memory begins 16 bytes after a cache line, so each vector of 64
-# bytes crosses two lines: layer norm over 1e6 float32 takes 213 us there, and 177 if aligned to a
-# line (AMD EPYC, Zen 4). Arrays larger than glibc keeps (see Note [Freed memory] in devices/cpu.py)
-# come from the system each time, which fills them with zeros: 3 ms for 40 MB in huge pages, while
-# writing them takes 1. With kept blocks, x + y over 1e7 float32 takes 4.5 ms instead of 7.8, gelu
-# with its gradient 14 instead of 22, layer norm with its gradient 15 instead of 21.
+# bytes crosses two lines: layer norm over 1e6 float32 takes 213 us in such memory, and 177 in
+# memory aligned to a line (AMD EPYC, Zen 4). If an array is larger than the memory that glibc keeps
+# (see Note [Freed memory] in devices/cpu.py), its memory comes from the system each time, and the
+# system fills it with zeros. For 40 MB in huge pages this takes 3 ms, while writing the array takes
+# 1. With kept blocks, x + y over 1e7 float32 takes 4.5 ms instead of 7.8, gelu with its gradient 14
+# instead of 22, layer norm with its gradient 15 instead of 21.
 #
 # NumPy accepts other allocators (NEP 49). A handler is a table of four C functions in a context
-# variable, and an array keeps the handler that allocated it, to be freed with it. So these arrays
-# are ordinary NumPy arrays: they own their data, have no base, and can be shared in any way. A
-# handler is set in a separate context, in which np.empty runs: that costs 70 ns, too much for small
-# arrays. The handler "lines" has two functions of the C library and two of Python's. The handler
-# "blocks" is compiled (kept_blocks.py), and is used if its code is stored, or once a kernel has
-# loaded the compiler.
+# variable. An array keeps the handler that allocated it, and is freed with this handler. So the
+# arrays of this module are ordinary NumPy arrays: they own their data, have no base, and can be
+# shared in any way. A handler is set in a separate context, in which np.empty runs: that costs
+# 70 ns, too much for small arrays. The handler "lines" has aligned_alloc of the C library, and
+# Python's functions for the rest. The functions of the handler "blocks" are compiled
+# (kept_blocks.py), and are used if their code is stored, or once a kernel has loaded the compiler.
 #
-# A reused block has its old content, so `empty` is not zero. The same holds for memory that glibc
-# keeps; code that allocates an array writes all of it before other code reads it.
+# A reused block has its old content, so the elements of `empty` are not zero. The same holds for
+# memory that glibc keeps; code that allocates an array writes all of it before other code reads it.
 
 from __future__ import annotations
 
@@ -42,11 +43,13 @@ Array = np.ndarray[Any, Any]
 Maker = Callable[[Sequence[int], Any], Array]
 
 LINE_BYTES: Final = 64
-# Arrays of at least this many bytes are aligned to a line; for smaller ones 70 ns are too much.
+# Arrays of at least this many bytes are aligned to a line; for smaller arrays, the 70 ns of a
+# handler are too much.
 LINES_FROM: Final = 16 << 10
 # From this size on NumPy requests huge pages. Smaller freed arrays are kept by glibc.
 BLOCKS_FROM: Final = 4 << 20
-# Slots for NumPy's tables of C functions, which are never freed.
+# The index of PyDataMem_SetHandler in NumPy's table of C functions, and CPython's
+# PYMEM_DOMAIN_RAW.
 _SET_HANDLER: Final = 304
 _RAW_DOMAIN: Final = 0
 _COMPILER: Final = f"{__package__}.jit.compiler"
@@ -58,7 +61,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
 
 
 def maker_of(shape: Sequence[int], dtype: Any) -> Maker:
-    """Return an allocator for arrays of one size: `empty`, with the choice made once."""
+    """Return the allocator that `empty` chooses for arrays of this shape and dtype."""
     size_bytes = math.prod(shape) * int(dtype.itemsize)
     if size_bytes < LINES_FROM:
         return np.empty
@@ -66,7 +69,7 @@ def maker_of(shape: Sequence[int], dtype: Any) -> Maker:
 
 
 def empty_cache() -> None:
-    """Return all kept freed memory to the system, glibc's as well.
+    """Return all freed memory that fastdist and glibc keep to the system.
 
     Thread  any
     """
@@ -186,11 +189,12 @@ def _lines() -> Maker:
 
 @functools.cache
 def _handler_of_lines() -> _Handler | None:
-    """Return a handler of existing C functions; None if they may not fit.
+    """Return a handler of existing C functions; None if their arguments may not fit.
 
-    aligned_alloc takes the alignment and the size; the first argument of a handler's malloc is the
-    handler's own pointer, here the alignment. Python's raw allocators call C's, and ignore such a
-    first argument, unless Python was started with other allocators, or traces them.
+    NumPy passes two arguments to a handler's malloc: the handler's own pointer, which here is the
+    alignment, and the size. aligned_alloc takes these two. Python's raw allocators call those of C,
+    and ignore the handler's pointer, unless Python was started with other allocators, or traces
+    allocations.
     """
     raw = _Functions()
     _python().PyMem_GetAllocator(_RAW_DOMAIN, ctypes.byref(raw))
@@ -213,8 +217,8 @@ def _yes() -> bool:
 
 
 def _through(handler: _Handler) -> Maker:
-    """Return np.empty with a handler's memory. The handler and its functions are never freed,
-    because an array may be freed after Python has shut down.
+    """Return a function like np.empty that allocates with a handler. The handler and its functions
+    are never freed, because an array may be freed after Python has shut down.
     """
     _keep_for_ever(handler)
     table = ctypes.cast(
@@ -242,7 +246,7 @@ _CAPSULE: Final = ctypes.cast(_NAME, ctypes.c_char_p)
 
 @functools.cache
 def _python() -> Any:
-    """Return the C functions of this process, called with the GIL held."""
+    """Return the C functions of this process. They are called with the GIL held."""
     found = ctypes.PyDLL(None)
     found.PyCapsule_GetPointer.restype = ctypes.c_void_p
     found.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]

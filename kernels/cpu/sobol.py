@@ -8,7 +8,7 @@ import numpy as np
 
 
 def direction_numbers(dimension: int, bits: int) -> np.ndarray[Any, Any]:
-    """Return, for each coordinate, the integers that the bits of a point's index contribute.
+    """Return, for each coordinate, the integers that a point combines, one per bit of its index.
 
     Shape   (dimension, bits)
     Note    importing scipy.stats takes half a second, so it is imported only when points are drawn

@@ -14,7 +14,7 @@ ARCHITECTURES: Final = ("sm_80", "sm_90", "sm_100")
 
 
 def compile_text(source: str, architecture: str = "sm_90", name: str = "kernel.cu") -> bytes:
-    """Return the machine code of source for an architecture. Needs no driver and no GPU.
+    """Return the machine code of `source` for an architecture. No driver and no GPU is needed.
 
     Raises  cupy.cuda.compiler.CompileException, or cuda.core's NVRTCError, with NVRTC's log
     Note    CuPy's public function queries a device first; the private class that it uses does not.
@@ -50,7 +50,7 @@ def header_options() -> tuple[str, ...]:
     """
     try:
         from cuda.pathfinder import find_nvidia_header_directory
-    except ModuleNotFoundError:  # it comes with CuPy 14
+    except ModuleNotFoundError:  # cuda.pathfinder comes with CuPy 14
         folder = None
     else:
         folder = find_nvidia_header_directory("cudart")

@@ -25,10 +25,10 @@ _FOLDER: Final = Path(__file__).parent
 
 
 class _Types(dict["np.dtype[Any]", str]):
-    """NumPy's dtypes -> the C types by which memory stores them."""
+    """NumPy's dtypes -> the C types in which their elements are stored in memory."""
 
     def __missing__(self, dtype: np.dtype[Any]) -> str:
-        # The dtypes that exist in NumPy once ml_dtypes is imported.
+        # These dtypes exist in NumPy only after ml_dtypes was imported.
         if dtype in WIDE:
             return "__nv_bfloat16"
         if is_float8(dtype):
@@ -90,7 +90,7 @@ class Struct(NamedTuple):
 
 
 class Scratch:
-    """A contiguous array that one call needs between its launches. Compared by identity.
+    """A contiguous array that the launches of one call share. Instances are compared by identity.
 
     `base` is the Scratch that owns the memory: this one, or the Scratch that this one is a view of.
     """
@@ -106,15 +106,15 @@ class Scratch:
         _lay_out(self, shape, None)
 
     def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Scratch:
-        """Return a view of the same memory with another shape; in C order if no strides are
-        given.
+        """Return a view of the same memory with another shape. If no strides are given, the view is
+        in C order.
         """
         return _lay_out(copy.copy(self), shape, strides)
 
 
 class Slot:
-    """Stands for an array of a later call: its layout, and its index among the call's arrays.
-    `launches` collects the launches of kernels over it.
+    """A placeholder of an array in later calls, with the array's layout and its index among the
+    arrays of a call. `launches` collects the kernel launches that use the slot.
 
     A slot can also stand for a number that is passed by value.
     """
@@ -126,12 +126,12 @@ class Slot:
         self.dtype, self.shape, self.strides = like.dtype, tuple(like.shape), tuple(like.strides)
         self.ndim, self.size = like.ndim, like.size
         self.by_value = is_number(like)
-        # Kernels use only an array's address, and only to check whether it is aligned.
+        # Kernel functions use the address `data.ptr` only to check whether an array is aligned.
         self.data, self.ptr = self, 0 if aligned else 1
 
     def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Slot:
-        """Return a slot for a view of the same memory with another shape; in C order if no strides
-        are given.
+        """Return a slot for a view of the same memory with another shape. If no strides are given,
+        the view is in C order.
         """
         return _lay_out(copy.copy(self), shape, strides)
 
@@ -149,22 +149,22 @@ def _lay_out(array: _T, shape: tuple[int, ...], strides: tuple[int, ...] | None)
 
 
 def is_number(array: Any) -> bool:
-    """Return whether a kernel takes array by value: a 0-d NumPy array, or its slot."""
+    """Return whether a kernel takes `array` by value: a 0-d NumPy array, or a slot for one."""
     if isinstance(array, Slot):
         return array.by_value
     return isinstance(array, np.ndarray) and array.shape == ()
 
 
 class ByValue(NamedTuple):
-    """An argument of a launch: the number of a slot, passed as an element of this type."""
+    """An argument of a launch: the number for which `slot` stands, passed with the dtype `kind`."""
 
     slot: Slot
     kind: type[np.generic]
 
 
 class Launch(NamedTuple):
-    """One kernel of a source, with its grid. Arguments are arrays, NumPy scalars, Struct and
-    Scratch; in prepared launches Slot and ByValue stand for arrays and numbers.
+    """One launch of a kernel. Its arguments are arrays, NumPy scalars, Structs and Scratch arrays.
+    In prepared launches a Slot stands for an array, and a ByValue for a number.
     """
 
     source: str
@@ -175,8 +175,8 @@ class Launch(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A step of prepared launches that calls a library or works on parts of arrays. Like a compiled
-    kernel, it is called with a grid and a block, which it ignores, and the arrays of the call.
+    """A step of prepared launches that calls a library or works on parts of arrays. `library` is
+    called like a compiled kernel: with a grid and a block, which it ignores, and a call's arrays.
     """
 
     library: Callable[[Any, Any, tuple[Any, ...]], None]
@@ -185,7 +185,8 @@ class Call(NamedTuple):
 
 def int64_fields(*numbers: int) -> Struct:
     """Return numbers as the fields of a struct of `long long`."""
-    # Viewed as one element: CuPy passes arrays of size one by value, and rejects others.
+    # Viewed as one element, because CuPy passes NumPy arrays of size one by value, and rejects
+    # larger ones.
     return Struct(np.array(numbers, np.int64).view(f"V{8 * len(numbers)}"))
 
 
@@ -199,8 +200,8 @@ def address_of(array: Any) -> int:
 
 
 def addresses_of(arrays: Sequence[Any]) -> list[int]:
-    """Return the addresses of arrays, all CuPy's or all NumPy's; faster for many than
-    address_of.
+    """Return the addresses of arrays, which are either all CuPy's or all NumPy's. For many arrays
+    this is faster than address_of.
     """
     if arrays and isinstance(arrays[0], np.ndarray):
         return [address_of(array) for array in arrays]
@@ -224,8 +225,8 @@ def headers_for(dtypes: Sequence[np.dtype[Any]]) -> str:
 
 
 def launch(launches: Sequence[Launch], on: Any = None) -> None:
-    """Run launches one after the other on the current stream of the device of their arrays, or of
-    the array `on`.
+    """Run launches one after the other on the current stream of a device: the device of the array
+    `on` if it is given, otherwise that of the launches' arrays.
 
     Thread  any; does not wait for the device
     Note    launches on slots are only recorded: see Note [Prepared launches]
@@ -246,8 +247,8 @@ def launch(launches: Sequence[Launch], on: Any = None) -> None:
         for step in launches:
             for arg in step.args:
                 if isinstance(arg, Scratch) and arg.base not in scratch:
-                    # Freed below while the kernels still run: CuPy's pool reuses the memory only
-                    # for later work of the same stream.
+                    # Freed when this function returns, while the kernels may still run: CuPy's pool
+                    # reuses the memory only for later work of the same stream.
                     scratch[arg.base] = cupy.empty(arg.base.shape, arg.dtype)
             args = tuple(_plain(arg, scratch) for arg in step.args)
             kernel_of(step.source, step.name)(step.grid, (step.threads,), args)

@@ -28,13 +28,14 @@ class Walk(NamedTuple):
 
 
 def walk(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
-    """Return the shortest walk over shape: in the last operand's memory order, with axes merged.
+    """Return the walk over shape with the fewest axes: they are in the memory order of the last
+    operand, and merged where possible.
 
-    Note    elementwise kernels may use any order of elements; sums depend on the order, which
-            depends on the layout alone
+    Note    elementwise kernels may use any order of elements; the order affects sums, and depends
+            on the layout alone
     """
     axes = [axis for axis, length in enumerate(shape) if length != 1]
-    # Stable sorts: along axes where the last operand has stride 0, earlier operands decide.
+    # Stable sorts: for axes with equal strides in the last operand, earlier operands decide.
     for operand in strides:
         axes.sort(key=lambda axis, operand=operand: -abs(operand[axis]))  # type: ignore[misc]
     merged: list[tuple[int, list[int]]] = []
@@ -62,7 +63,7 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
 
 def broadcast_strides(array: Any, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides, in elements, with which an array is read at every index of shape."""
+    """Return the strides, in elements, with which an array is read when broadcast to shape."""
     lengths, strides = tuple(array.shape), element_strides(array)
     own = [0 if length == 1 else stride for length, stride in zip(lengths, strides, strict=True)]
     return (*(0,) * (len(shape) - len(own)), *own)

@@ -23,7 +23,7 @@ class Planes(NamedTuple):
 
 
 def planes_of(arrays: Sequence[Any], axes: int) -> Planes:
-    """Return the layouts of arrays that share all axes except their last `axes` ones."""
+    """Return the layouts of arrays whose shapes may differ only in the last `axes` axes."""
     strides = [element_strides(array) for array in arrays]
     lead = len(arrays[0].shape) - axes
     fill = 3 - axes

@@ -15,13 +15,14 @@ from .launch import ByValue, Call, Launch, Scratch, Slot, Struct, kernel_of
 # Note [Prepared launches]
 # The sources, grids and extents of a kernel's launches follow from the layouts of its arrays, from
 # whether they begin at multiples of 16 bytes, and from its numbers. So a kernel function runs once
-# for each of these, with slots in place of arrays: `launch` records launches on slots instead of
-# running them. The record holds no memory; a later call supplies its arrays. Work of a library is a
-# Call in the record (product.py), and so is work on parts of arrays (convolution.py). A kernel that
-# reads values is not marked by `only_launches`, and runs at each call. A kernel that depends on
-# whether repeatable results were waived is recorded separately for both cases.
+# for each combination of these, with slots in place of arrays: `launch` records launches on slots
+# instead of running them. The record holds no memory: each later call supplies the arrays. Work of
+# a library is a Call in the record (product.py), and so is work on parts of arrays
+# (convolution.py). A kernel function that reads the values of arrays is not marked by
+# `only_launches`, and runs at each call. A kernel that depends on whether the user waived
+# repeatable results is recorded separately for both cases.
 
-# The most records of a kernel.
+# The largest number of records of a kernel.
 _MOST: Final = 256
 
 
@@ -38,7 +39,7 @@ def heeds_determinism(kernel: Callable[..., None]) -> Callable[..., None]:
 
 
 def on_device_of_out(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Make a kernel that does more than launch run on the device of the array that it writes."""
+    """Return a kernel that runs on the device of `out`; for kernels that do more than launch."""
     place = list(inspect.signature(kernel).parameters).index("out")
 
     @functools.wraps(kernel)
@@ -50,7 +51,7 @@ def on_device_of_out(kernel: Callable[..., None]) -> Callable[..., None]:
 
 
 class Prepared:
-    """Recorded launches, for all arrays with the layouts that they were planned for."""
+    """Recorded launches, which run on any arrays that have the layouts of the plan."""
 
     __slots__ = ("_numbers", "_others", "_scratch", "_steps", "run")
     run: Callable[[tuple[Any, ...]], object]
@@ -61,7 +62,7 @@ class Prepared:
         numbers = [arg for arg in args if isinstance(arg, ByValue)]
         scratch = list(dict.fromkeys([arg for arg in args if isinstance(arg, Scratch)]))
         others = [arg for arg in args if not isinstance(arg, Slot | ByValue | Scratch)]
-        # The positions of other arguments after the arrays of a call.
+        # The id of each argument that is not an array of a call -> its position, after the arrays.
         behind = {id(arg): count + i for i, arg in enumerate([*numbers, *scratch, *others])}
         self._numbers = [(number.slot.place, number.kind) for number in numbers]
         self._scratch = [(one.shape, one.dtype) for one in scratch]
@@ -112,12 +113,12 @@ def _one_launch(
     in_order: bool,
 ) -> Callable[[tuple[Any, ...]], object]:
     """Return the function that launches over the arrays of a call, for a single launch without
-    numbers and scratch. `in_order` says that the kernel takes all arguments in order.
+    numbers and scratch. `in_order` says that the kernel takes the arrays and then `others`.
     """
     if in_order and others:
         return lambda given: kernel(grid, block, (*given, *others))
     if in_order:
-        # A library's product takes only the arrays.
+        # `multiply` of a library's product takes only the arrays.
         of_arrays: Callable[[tuple[Any, ...]], object] | None = getattr(kernel, "multiply", None)
         return of_arrays or (lambda given: kernel(grid, block, given))
     return lambda given: kernel(grid, block, arguments((*given, *others)))
@@ -140,7 +141,7 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 class PreparedTable(dict[Any, Prepared]):
-    """The recorded launches of a kernel, by a key of its arrays; cleared when it is full."""
+    """The recorded launches of a kernel, by the key of a call's arrays; cleared when it is full."""
 
     def __init__(self, kernel: Callable[..., None], numbers: Sequence[Any] = ()) -> None:
         self._kernel, self._numbers = kernel, numbers
@@ -194,7 +195,7 @@ def key_of(given: Sequence[Any], outs: Sequence[Any] = ()) -> tuple[Any, ...]:
 
 
 def is_aligned(given: Sequence[Any]) -> bool:
-    """Return whether all given arrays of a device begin at multiples of 16 bytes."""
+    """Return whether all given CUDA arrays begin at multiples of 16 bytes."""
     places = 0
     for array in given:
         if array is not None and array.__class__ is not np.ndarray:

@@ -18,9 +18,9 @@ from .launch import (
 )
 from .layout import Walk, element_strides, walk
 
-# The least elements of a row per thread, if there are enough elements: then enough loads are in
-# flight to hide the latency of memory, and combining the threads is comparatively cheap (`bench
-# gpu`).
+# The least elements of a row per thread, if the row has enough elements. With fewer, too few loads
+# would be in flight to hide the latency of memory, and combining the threads would cost more
+# (`bench gpu`).
 ELEMENTS: Final = 16
 # The most elements of a row that a thread holds in registers.
 _MOST_HELD: Final = 32
@@ -29,7 +29,7 @@ _ROWS_APART: Final = 32
 
 
 class Sharing(NamedTuple):
-    """How many threads share a row, and how many of its elements each holds in registers."""
+    """How many threads share a row, and how many elements of a row each thread has in registers."""
 
     lanes: int
     held: int
@@ -41,7 +41,8 @@ class Sharing(NamedTuple):
 
 def shared(length: int, pack: int = 1, *, apart: bool = False) -> Sharing:
     """Return how a row of this length is divided: some elements per thread, more if the row is
-    long. If rows are apart (not contiguous), a block reads many rows, so few threads share each.
+    long. If rows are apart (not contiguous), a block reads many rows, so few threads share each
+    row.
     """
     most = THREADS // _ROWS_APART if apart else THREADS
     lanes = min(most, _power_of_two(-(-length // max(pack, ELEMENTS))))
@@ -54,8 +55,9 @@ def _power_of_two(least: int) -> int:
 
 
 def pack_of(length: int, *arrays: Any) -> int:
-    """Return how many adjacent elements of rows a thread loads at a time: 16 bytes of the first
-    array; or 1 if an array does not allow it. Rows are along the last axes. None is skipped.
+    """Return how many adjacent elements of rows a thread loads at a time: as many as fit 16 bytes
+    in the first array's dtype, or 1 if the layout of an array does not allow it. Rows are along the
+    last axes. An array that is None is skipped.
     """
     pack: int = 16 // arrays[0].dtype.itemsize
     for array in arrays:
@@ -87,7 +89,7 @@ constexpr bool APART = {str(apart).lower()};
 class Rows(NamedTuple):
     """The rows of inputs and out along one axis; `walk` iterates over the other axes.
 
-    Units   `steps` from one element of a row to the next, of the inputs, then of out
+    Units   `steps` in elements, from one element of a row to the next: of each input, then of out
     """
 
     inputs: tuple[Any, ...]
@@ -98,7 +100,7 @@ class Rows(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """The number of merged axes besides the row's axis."""
+        """The number of merged axes, without the row's axis."""
         return len(self.walk.shape)
 
     @property
@@ -121,7 +123,7 @@ class Rows(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether a row's number needs 64 bits."""
+        """Whether the numbers of rows need 64 bits."""
         return self.walk.size >= 2**32
 
     def launch(self, source: str, name: str, lanes: int) -> Launch:

@@ -1,4 +1,4 @@
-"""Models as functions of their parameters, and functions that report the batches of vmap."""
+"""Models as functions of their parameters, and queries about the level and axis of batches."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import fastdist as fd
 from fastdist.graph.modes import modes
 
 F = fd.nn.functional
-# (call, dtype for float32 inputs, dtype for float16 inputs), from torch 2.13 on the CPU
+# (name, call, dtype for float32 inputs, dtype for float16 inputs), from torch 2.13 on the CPU
 ON_CPU: list[tuple[str, Callable[[Any], Any], Any, Any]] = [
     ("matmul", lambda x: x @ x, fd.float16, fd.float16),
     ("mm", lambda x: x.mm(x), fd.float16, fd.float16),

@@ -1,4 +1,4 @@
-"""autocast can be switched on and off without a block and leaves no state behind."""
+"""autocast can be switched on and off without a `with` block, and leaves no state behind."""
 
 from __future__ import annotations
 

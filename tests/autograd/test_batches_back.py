@@ -1,4 +1,4 @@
-"""Batched rows and columns of Jacobians equal those that are computed one by one."""
+"""Rows and columns of Jacobians from vmap equal those that are computed one by one."""
 
 from __future__ import annotations
 

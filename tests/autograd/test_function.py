@@ -287,7 +287,7 @@ def test_function_is_not_called_as_an_object() -> None:
 
 
 class Scaled(Function):
-    """x * y; its jvp reads the saved tensors and uses the tangent of x only."""
+    """x * y; `jvp` reads the tensor saved for it, and uses only the tangent of x."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -316,7 +316,7 @@ def test_jvp_sees_what_was_saved_for_it_and_backward_what_was_saved_for_that() -
 
 
 class Weighed(Function):
-    """x * w * k; its jvp records the tangents that it receives."""
+    """x * w * k; `jvp` records the tangents that it receives."""
 
     seen: ClassVar[list[Any]] = []
 
@@ -366,7 +366,7 @@ def test_jvp_sees_none_for_a_missing_tangent_if_grads_are_not_materialized() -> 
 
 
 class Keeps(Function):
-    """Doubles, sets an attribute on ctx, and copies the attribute to `found` in backward."""
+    """Doubles x, sets an attribute on ctx, and copies that attribute to `found` in backward."""
 
     name: ClassVar[str] = "mask"
     found: ClassVar[Any] = None

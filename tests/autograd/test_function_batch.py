@@ -17,7 +17,7 @@ F64 = torch.float64
 
 
 class KeepsNothing(Function):
-    """A Function with a generated vmap rule that saves nothing for backward."""
+    """A base of Functions that have a generated vmap rule and save nothing for backward."""
 
     generate_vmap_rule = True
 
@@ -27,7 +27,7 @@ class KeepsNothing(Function):
 
 
 class Cubes(Function):
-    """x**3 with a wrong backward (7 x**2) and jvp (5 x**2), so that tests can tell both apart."""
+    """x**3, with a wrong backward (7 x**2) and jvp (5 x**2): tests see which of them ran."""
 
     generate_vmap_rule = True
 
@@ -50,7 +50,7 @@ class Cubes(Function):
 
 
 class Weighted(Function):
-    """Two results: the sum of x * w, and exp(x) * k. One result is saved."""
+    """Returns the sum of x * w, and exp(x) * k. The second result is saved for backward."""
 
     generate_vmap_rule = True
 

@@ -33,7 +33,7 @@ def fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 def asked_for(work: Callable[[], object]) -> set[int]:
-    """Return the compute types of the matrix products that a function runs."""
+    """Return the compute types of the matrix products that `work` runs."""
     cublas_lt.computed_in.clear()
     work()
     assert cublas_lt.computed_in, "no product was computed"

@@ -1,4 +1,4 @@
-"""`--against` alternates between both trees and fails if a case became slower."""
+"""`--against` alternates between the working tree and a commit; slower cases make it fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(rounds):
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Return a tree whose fastdist sleeps longer than the fastdist of its only commit."""
+    """Return a tree with one commit; its changed fastdist sleeps longer than the committed one."""
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("results"))
     (tmp_path / "bench" / "tiny.py").write_text(TINY)
     for package in ("fastdist", "kernels"):
@@ -76,7 +76,7 @@ def test_nothing_became_slower(tree: Path) -> None:
 
 
 def test_what_is_slower_in_one_pair_of_processes_alone_does_not_count(tree: Path) -> None:
-    # Like an unlucky placement of arrays: only the first process of the new tree is slow.
+    # Only the first process of the new tree is slow, as if its arrays were placed unluckily.
     (tree / "fastdist" / "__init__.py").write_text(
         """
 import os
@@ -90,7 +90,7 @@ if not seen:
     assert (run.returncode, run.stderr) == (0, "")
     first, again = run.stdout.split("again, in new processes")
     assert "2.00 [2-2]" in first and "1.00 [1-1]" in again
-    assert "same" in first and "same" not in again  # the case was not slower
+    assert "same" in first and "same" not in again  # only slower cases are timed again
 
 
 def test_rows_that_were_not_chosen_are_not_timed(tree: Path) -> None:
@@ -111,7 +111,7 @@ def test_both_sides_know_what_was_chosen_and_need_not_build_the_rest(tree: Path)
 
 
 def test_with_a_device_each_side_runs_its_own_bench(tree: Path) -> None:
-    # stands_in.py is a stand-in for kernels; each tree's version needs a name that only it defines.
+    # Each tree's stands_in.py reads a name that only the `kernels` of the same tree has.
     (tree / "bench" / "stands_in.py").write_text("import kernels\nkernels.HAS_MORE\n")
     shim = TINY.replace("run(rounds)", 'run(rounds, device="cpu")').replace(
         "import fastdist, kernels", "import fastdist\n    from bench import stands_in"

@@ -1,4 +1,4 @@
-"""The benchmark times Hessian-vector products by two methods in a group of three."""
+"""The benchmark times Hessian-vector products by two methods, in a group of three workers."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from tests.launch.forked_programs import ForkedPopen
 
 
 class Folders:
-    """Replaces `tempfile`. The second folder, for the run on NumPy, already has the compiled runner
-    of pointwise loops; otherwise a thread would compile it for 3 s.
+    """Replaces `tempfile`. Its second folder, for the run on NumPy, already contains the compiled
+    runner of pointwise loops; without the runner a thread would compile it for 3 s.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Folders:
 def test_each_call_stands_beside_its_aims(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(subprocess, "Popen", ForkedPopen)  # a fork is fresh: it has no Numba
+    monkeypatch.setattr(subprocess, "Popen", ForkedPopen)  # a forked process has no Numba yet
     monkeypatch.setattr(first_calls, "tempfile", Folders())
     monkeypatch.setattr(first_calls, "CALLS", {"x + y": "x + y", "x > y": "x > y"})
     monkeypatch.setattr(first_calls, "_MOST_ROUNDS", 1)
@@ -45,9 +45,9 @@ def test_each_call_stands_beside_its_aims(
     [later] = [line for line in lines if line[:3] == ["x", ">", "y"]]
     aims = [[float(line[at].rstrip("!")) for at in (5, 8)] for line in (first, later)]
     assert aims == [[2.5, 0.5], [0.7, 0.5]]
-    # Compare CPU time: on a busy machine either wall time may be longer.
+    # Compare CPU times: on a busy machine either of the two wall times may be longer.
     assert float(first[4].strip("()")) > float(later[4].strip("()")) > 0
-    # The times on NumPy while a thread compiles.
+    # Column 9 is the time on NumPy while a thread compiles.
     assert all(len(line) == 11 and float(line[9]) > 0 for line in (first, later))
     assert any(line[:2] == ["info", "--warm"] and line[4] == line[7] == "30.0" for line in lines)
 

@@ -1,4 +1,4 @@
-"""The first check of a GPU reports what is right and what is wrong; here on the CPU shim."""
+"""The first check of a GPU reports what passes and what fails; here it runs on the CPU shim."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.ops import test_table
 pytestmark = pytest.mark.usefixtures("forks")
 
 
-# The second process of the check that needs two processes.
+# The program of the second process, which one of the checks starts.
 ON_FIBRES = (
     "from tests.fibre_shim.installed import be_on_fibres; be_on_fibres(); "
     "from bench.gpus.other_process import answer; answer()"

@@ -1,4 +1,4 @@
-"""The GPU benchmark runs if there is a GPU; otherwise it says what is missing."""
+"""The GPU benchmark runs if there is a GPU; otherwise it reports what is missing."""
 
 from __future__ import annotations
 

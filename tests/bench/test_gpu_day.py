@@ -1,4 +1,4 @@
-"""`bench gpu_day` runs completely on a stand-in for a GPU, and no failure stops it."""
+"""`bench gpu_day` runs completely on a stand-in for a GPU, and continues after any failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.gpus.gpu_day import MINUTES, SECTIONS, summary
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Sections that pass, fail, raise, hang, are killed by a signal or are skipped, and their runner.
+# A program that runs sections that pass, fail, raise, hang, are killed by a signal or are skipped.
 SCRIPT = """
 import os, signal, sys, threading
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_what_goes_wrong_in_a_section_does_not_stop_the_next(tmp_path: Path) -> 
     assert file.with_suffix(".txt").read_text() == summary(figures["sections"]) + "\n"
     (child,) = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("child ")]
     assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text()
-    # A run without time and a run without a GPU end immediately and write no file.
+    # A run with no minutes left and a run without a GPU end immediately and write no file.
     *_, of_no_time, of_no_gpu = done.stdout.strip().rsplit("\n\nmachine\n", 2)
     assert "left out: machine: 0 minutes are over" in of_no_time
     assert "fails" not in of_no_time + of_no_gpu

@@ -1,4 +1,4 @@
-"""Benchmarks alternate between both sides and report the measured figures."""
+"""Benchmarks alternate between fastdist and its peer, and report the measured figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def fixed(seconds: float, log: list[float] | None = None) -> Stopwatch:
-    """Return a stopwatch that returns a fixed time for each turn and records its calls."""
+    """Return a stopwatch that returns `seconds` per turn, and logs each call."""
 
     def watch(number: int) -> float:
         if log is not None:
@@ -48,8 +48,8 @@ def test_a_ratio_is_of_samples_taken_side_by_side() -> None:
     assert drifting.ratio == Spread(0.5, 0.5, 0.5)
 
 
-# In a separate process: mallinfo counts the free memory of all threads, including memory
-# that other tests have freed.
+# Run in a separate process: mallinfo counts the free memory of all threads, and earlier tests have
+# freed memory in this process.
 _FREED = """
 import ctypes
 from bench.harness import Case, compare

@@ -39,6 +39,6 @@ def test_other_numbers_than_the_peers_are_an_error() -> None:
 
 
 def test_a_leader_that_has_ended_is_told_of(crew: Crew) -> None:
-    """Run this test last: it ends the leader, and the crew then ends without an error."""
+    """This test must be the last: it ends the calling process. The crew then ends without error."""
     with pytest.raises(RuntimeError, match="the calling process ended with 1"):
         crew.losses("no such job")

@@ -25,7 +25,7 @@ SLOW = Case("slow", takes(2e-3), takes(1e-3), 1.0)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path, measure: Any) -> None:
-    """Run `bench gpu` with another benchmark in its place."""
+    """Run `bench gpu` with `measure` instead of the real benchmark."""
     told = SimpleNamespace(run=measure, machine=lambda: {"gpu": "NVIDIA H100 80GB HBM3"})
     monkeypatch.setitem(sys.modules, "bench.gpus.gpu", told)
     monkeypatch.setattr(kept, "RESULTS", folder)

@@ -22,7 +22,7 @@ def known() -> dict[str, Sample]:
 
 
 def kernels_of(one: Sample) -> set[tuple[str, str]]:
-    """Return the kernels/cpu functions that a sample calls, forward and backward."""
+    """Return the functions of kernels/cpu that a sample calls, in forward and backward."""
     called = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -41,7 +41,7 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
         if code.co_filename.startswith(CPU):
             file = Path(code.co_filename).stem
             found.add((file, code.co_name))
-            # An inner function counts for its outer function, which has the kernel's name.
+            # A call of an inner function counts as one of its outer function, named as the kernel.
             maker = code.co_qualname.partition(".")[0]
             found.add((file, maker.removeprefix("_")))
             found.update(made_for(file, maker))
@@ -49,7 +49,7 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
 
 
 def made_for(file: str, maker: str) -> Iterator[tuple[str, str]]:
-    """Yield the kernels, as (file, function), for which a maker builds small variants."""
+    """Yield the kernels, as (file, function), whose variants for small arrays `maker` builds."""
     for name, function in SMALL.items():
         code = getattr(function, "__code__", None)
         if code is not None and (Path(code.co_filename).stem, code.co_name) == (file, maker):

@@ -1,4 +1,4 @@
-"""The RPC benchmarks make each kind of call and report its bound."""
+"""The RPC benchmarks can time each kind of call; some kinds have a ratio to reach."""
 
 from __future__ import annotations
 

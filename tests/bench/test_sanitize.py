@@ -1,4 +1,4 @@
-"""The sanitizer runs over a sample of the op table; if it is missing, the command prints that."""
+"""The sanitizer runs a sample of the op table; without a sanitizer the command says so."""
 
 from __future__ import annotations
 

@@ -69,5 +69,5 @@ def test_the_first_quarter_does_not_count() -> None:
 def test_a_short_soak_with_kills_ends_with_the_weights_of_a_run_without() -> None:
     with_kills, without = soak.soak_and_compare(20.0, 5.0)
     assert with_kills.kills >= 2
-    # Server threads start one by one, and memory has not settled after so short a run.
+    # Ignore growth: server threads start one by one, and memory still grows in so short a run.
     assert [one for one in flaws(with_kills, without) if "grew from" not in one] == []

@@ -1,4 +1,4 @@
-"""While a signal handler runs, the locks of the interrupted code are free for other threads."""
+"""A signal handler can lend the locks of the code that it interrupted to other threads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def can_take(lock: threading.RLock) -> bool:  # type: ignore[valid-type]
     return taken[0]
 
 
-# Code in a module named `fastdist.*`, which a handler interrupts.
+# A function of a module named `fastdist.*` that holds locks while the handler runs.
 _INTERRUPTED = """
 def hold(counts, credit, handle):
     with counts._lock, credit._returned, credit._lock:

@@ -30,7 +30,7 @@ DEADLINE_S = 10
 
 
 class QueueSource:
-    """A source that the test fills."""
+    """A source of work that the test fills."""
 
     def __init__(self) -> None:
         self.works: SimpleQueue[Work | None] = SimpleQueue()
@@ -61,7 +61,7 @@ def pool(source: QueueSource) -> Iterator[ThreadPool]:
 def test_work_that_the_watcher_sees_but_once_stays_on_one_thread(
     pool: ThreadPool, source: QueueSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Call `look` once per work, explicitly; the watcher's own schedule depends on the machine.
+    # Each unit of work calls `look` once; the watcher's own schedule depends on the machine's load.
     monkeypatch.setattr(pool._watcher, "attend", lambda *, hurry: None)
     names: SimpleQueue[str] = SimpleQueue()
     seen = 0
@@ -94,10 +94,10 @@ def test_looks_become_rare_where_leaders_are_at_work_and_never_stuck(
 
     for _ in range(LOOKS_IN_VAIN + 9):
         source.give(functools.partial(be_seen, 1))
-    source.give(functools.partial(be_seen, 2))  # two looks see it running: stuck
+    source.give(functools.partial(be_seen, 2))  # two looks see the same work, so it is stuck
     source.give(functools.partial(be_seen, 1))
     assert next_naps(LOOKS_IN_VAIN - 1) == [LOOK_EVERY_S] * (LOOKS_IN_VAIN - 1)
-    # Every second look compares the running work with what the look before saw.
+    # Every second nap is short, so that the look after it can find that the same work still runs.
     assert next_naps(10) == [LOOK_EVERY_S, LAZY_LOOK_EVERY_S] * 5
     assert next_naps(2) == [LOOK_EVERY_S] * 2
 
@@ -169,7 +169,7 @@ def test_uncounted_work_never_waits_behind_counted_work(
 
 
 class _Idle(list[threading.Lock]):
-    """The waiters of a pool's idle threads; sets an event once there are `number` waiters."""
+    """The locks on which idle threads wait; sets an event once `number` threads are idle."""
 
     def __init__(self, number: int) -> None:
         self._number, self.are_there = number, threading.Event()
@@ -181,7 +181,7 @@ class _Idle(list[threading.Lock]):
 
 
 def _all_at_once(pool: ThreadPool, number: int) -> None:
-    """Run works that wait for each other, and return when their threads are idle."""
+    """Run `number` units of work that wait for each other; return when their threads are idle."""
     pool._idle, together = _Idle(number), threading.Barrier(number)
     for _ in range(number):
         pool.submit_uncounted(together.wait, DEADLINE_S)
@@ -339,7 +339,7 @@ def test_work_that_raises_is_logged_and_the_pool_lives_on(
     source.give(lambda: 1 / 0)
     source.give(ran.set)
     assert ran.wait(DEADLINE_S)
-    # The other thread may have become the leader while the first thread was stopped.
+    # Another thread may have set `ran` before the first thread logged; `stop` waits for both.
     assert pool.stop(DEADLINE_S) == []
     assert "ZeroDivisionError" in caplog.text
 
@@ -365,7 +365,7 @@ def test_what_a_work_was_about_does_not_outlive_it(
     pool: ThreadPool, source: QueueSource, led: bool
 ) -> None:
     class Thing:
-        """An object that a work holds."""
+        """An object that a unit of work holds."""
 
     for _ in range(3):
         thing, gone = Thing(), threading.Event()

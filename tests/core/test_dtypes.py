@@ -14,7 +14,7 @@ import pytest
 import fastdist as fd
 from fastdist.core import dtypes
 
-# torch 2.13's result for each pair; "-" for an error. 0d and 1d: the second operand's axes.
+# The dtypes of torch 2.13, "-" for an error; "0d" and "1d" are the second operand's dimensions.
 TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "promotion.json").read_text())
 NAMES = TABLE["names"]
 PAIRS = [(i, j) for i in range(len(NAMES)) for j in range(len(NAMES))]

@@ -1,4 +1,4 @@
-"""Errors can be copied and pickled, also after tblib's changes; no error is its own cause."""
+"""Errors survive copies and pickles, also with tblib's reducers; no error is its own cause."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def contents(error: BaseException) -> tuple[Any, ...]:
     return type(error), str(error), error.args, error.__dict__
 
 
-# ---- tblib: what it registers for each class of exceptions, as version 3.2 does ------------------
+# ---- the reducers that tblib 3.2 registers for classes of exceptions -----------------------------
 
 
 def rebuild_by_new(kind: Any, attributes: dict[str, Any]) -> Any:

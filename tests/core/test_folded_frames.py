@@ -22,7 +22,7 @@ def folding() -> Iterator[None]:
 
 
 def frames_of(call: Callable[[], object]) -> list[str]:
-    """Return the file of each traceback frame below the frame of call."""
+    """Return the file name of each traceback frame that is not in this file."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
         call()
     names = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
@@ -33,7 +33,7 @@ x = fd.ones(3, requires_grad=True)
 
 
 def step_of(kind: type[fd.optim.Optimizer]) -> None:
-    """Run an optimiser step that fails: a sparse gradient, or an unknown line search."""
+    """Run an optimiser step that fails on a sparse gradient or on an unknown line search."""
     parameter = fd.ones(3, requires_grad=True)
     parameter.grad = fd.ones(3).to_sparse()
     optimizer = kind([parameter])

@@ -10,7 +10,7 @@ import pytest
 
 import fastdist as fd
 
-LAST = (60, 1, 15, 3)  # the strides of (2, 3, 4, 5) with its channels last
+LAST = (60, 1, 15, 3)  # the strides of shape (2, 3, 4, 5) in channels-last format
 
 
 def x() -> fd.Tensor:

@@ -57,7 +57,8 @@ def test_a_misspelt_name_is_told_the_nearest(module: str, name: str, near: str) 
 
 
 def test_a_misspelt_method_is_told_the_nearest_by_python() -> None:
-    # Python suggests nothing beyond 750 names, and `__getattr__` would slow every attribute down.
+    # Python suggests names only for a class with at most 750. A `__getattr__` that suggests names
+    # would slow down every attribute.
     program = "import fastdist; fastdist.ones(2).softmx"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False

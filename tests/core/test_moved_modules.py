@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def _one_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make a removed module whose names have moved to two modules."""
+    """Simulate a removed module whose two names have moved to two other modules."""
     monkeypatch.setattr(
         moved_names,
         "NAMES",
@@ -119,7 +119,7 @@ def path_of(module: str) -> Path | None:
 
 
 def defines(name: str) -> bool:
-    """Return whether the module of a dotted name defines its last part, a class or function."""
+    """Return whether the module part of a dotted name defines the last part, in its own file."""
     path = path_of(name.rpartition(".")[0])
     names = [getattr(node, "name", "") for node in ast.parse(path.read_text()).body] if path else []
     return name.rpartition(".")[2] in names
@@ -135,7 +135,7 @@ def test_no_source_imports_a_module_by_its_earlier_name() -> None:
 
 
 def imported(path: Path) -> list[str]:
-    """Return the full names of imported modules and of the names imported from modules."""
+    """Return the full names of the modules that a file imports, and of names taken from modules."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     package = [*(["fastdist"] if parts[0] == "kernels" else []), *parts[:-1]]
     names = []

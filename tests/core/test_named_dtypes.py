@@ -1,4 +1,4 @@
-"""Dtypes that exist as names, but of which no tensor can be made."""
+"""Some dtypes exist only as names: no tensor can have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element counts beyond the address space are rejected, although NumPy would wrap around."""
+"""Element counts beyond the address space are rejected, where NumPy would wrap around."""
 
 from __future__ import annotations
 

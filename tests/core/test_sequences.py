@@ -1,4 +1,4 @@
-"""Sequences of user classes end at their `__len__`; infinitely nested lists are rejected."""
+"""Tensors from sequences of user classes: `__len__` sets the end; infinite nesting is rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Endless:
 
 
 class Nested(Endless):
-    """A sequence that contains itself at every level."""
+    """A sequence whose items are such sequences again, without end."""
 
     def __getitem__(self, index: int) -> Any:
         return Nested()

@@ -17,7 +17,7 @@ from fastdist.core.short_repr import short_repr
 
 
 def sharing() -> list[Any]:
-    """Return 45 levels of lists that share their items: 2**45 items to read."""
+    """Return 45 nested lists; each holds the next one twice: a full repr has 2**45 numbers."""
     found: list[Any] = [1]
     for _ in range(45):
         found = [found, found]

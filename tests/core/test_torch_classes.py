@@ -1,4 +1,4 @@
-"""In as-torch programs classes have PyTorch's names, when printed and in pickles."""
+"""In programs that use fastdist as torch, classes print and pickle under PyTorch's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of a value that cannot be pickled is reported by its path."""
+"""An error about an unpicklable value names the path to the part that cannot be pickled."""
 
 from __future__ import annotations
 

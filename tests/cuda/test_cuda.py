@@ -21,7 +21,7 @@ from tests.fibre_shim.installed import cuda_on_fibres
 
 
 def gpus() -> int:
-    """Return the backend's device count."""
+    """Return the number of GPUs that the backend finds, or 0 if it cannot be used."""
     try:
         return backend_of("cuda").device_count()
     except DeviceError:
@@ -136,7 +136,7 @@ def test_streams_are_of_a_class_that_annotations_name_and_programs_derive(fibres
     assert event.cuda_event == event.event_id != 0
     first = event.cuda_event
     event.record(cuda.current_stream())
-    assert event.cuda_event == first  # the handle stays: other processes may have it already
+    assert event.cuda_event == first  # unchanged, because other processes may have the handle
     opened = cuda.Event.from_ipc_handle(1, event.ipc_handle())
     assert opened.cuda_event == first and opened.device == fastdist.device("cuda", 1)
     own.wait_event(opened)

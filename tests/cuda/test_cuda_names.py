@@ -157,7 +157,7 @@ def test_what_a_block_makes_lies_in_the_pool_that_it_names(fibres: Any) -> None:
         assert pool.id.num_given == 1
         with cuda.use_mem_pool(other):
             fd.empty(16, device="cuda")
-        fd.empty(16, device="cuda:1")  # another GPU: not from this pool
+        fd.empty(16, device="cuda:1")  # on another GPU, so it does not use the pool
         thread = threading.Thread(target=lambda: fd.empty(16, device="cuda"))
         thread.start()
         thread.join()
@@ -198,6 +198,8 @@ def test_an_accelerator_is_used_for_a_block_and_gives_back_its_cache(
     with accelerator.device_index(1):
         assert accelerator.current_device_index() == 1
     assert accelerator.current_device_index() == 0
+    x = fd.ones(4096, device="cuda:0")
+    assert accelerator.memory_reserved() == cuda.memory_reserved() >= x.nbytes
     freed = list[str]()
     monkeypatch.setattr(fibres, "free_reserved", lambda: freed.append("all"))
     accelerator.empty_cache()

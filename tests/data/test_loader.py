@@ -61,7 +61,7 @@ def test_rows_of_tensors_are_batched() -> None:
 
 def test_rows_cut_out_at_once_are_those_cut_out_one_by_one() -> None:
     class Plain(TensorDataset):
-        """A subclass of TensorDataset: DataLoader collates its samples."""
+        """A subclass of TensorDataset, so DataLoader does not slice its tensors directly."""
 
     tensors = fastdist.arange(20).reshape(10, 2), fastdist.arange(10) / 3
     loaders = [
@@ -148,7 +148,7 @@ def test_an_iterable_dataset_has_an_order_of_its_own(options: Any) -> None:
 
 
 class Holed(Dataset[int]):
-    """0 ... 5, except for an index that raises."""
+    """The numbers 0 to 5, except that the item at index 2 raises an error."""
 
     def __init__(self, error: type[Exception]) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""Base classes of pipes."""
+"""Base classes of data pipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ready-made pipes over iterables."""
+"""Ready-made data pipes over iterables."""
 
 from __future__ import annotations
 

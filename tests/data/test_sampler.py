@@ -1,4 +1,4 @@
-"""Samplers: orders, shares, batches."""
+"""Samplers: the order of indices, the shares of ranks, and batches of indices."""
 
 from __future__ import annotations
 

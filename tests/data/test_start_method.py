@@ -1,4 +1,4 @@
-"""Other threads keep a process from forking if they stay, but not if they are about to end."""
+"""A process with other threads does not fork workers, unless the threads are about to end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_another_thread_is_given_time_to_end_while_it_is_not_asleep(
 
 def test_each_other_thread_has_a_state() -> None:
     over = threading.Event()
-    # A name that contains the delimiters of the name field in /proc.
+    # The name contains the characters that delimit the name field in /proc.
     thread = threading.Thread(target=over.wait, name="a) R (b")
     thread.start()
     states = start_method._states_of_others()

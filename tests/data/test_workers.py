@@ -30,7 +30,7 @@ from tests.standstill import freeze
 
 
 class Squares(Dataset[int]):
-    """Squares of 0 ... count-1; reading some indices ends the worker."""
+    """Squares of 0 ... count-1; a read of index `kills` or `exits` ends the worker."""
 
     def __init__(self, count: int, *, kills: int = -1, raises: int = -1, exits: int = -1) -> None:
         self.count, self.kills, self.raises, self.exits = count, kills, raises, exits
@@ -49,7 +49,7 @@ class Squares(Dataset[int]):
 
 
 class Large(Dataset[Any]):
-    """Samples larger than a pipe's buffer, and batches of indices that are larger too."""
+    """Its batches of samples and its batches of indices are both larger than a pipe's buffer."""
 
     def __getitem__(self, index: int) -> Any:
         return fastdist.full((100,), index)
@@ -230,7 +230,7 @@ def test_batches_behind_an_exception_arrive_and_its_workers_persist() -> None:
 
 
 class Rising(IterableDataset[int]):
-    """Yields 0, 1, an error, 3, and so on without end."""
+    """Yields 0 and 1, raises an error, yields 3 and 4, and stops; further calls yield numbers."""
 
     def __iter__(self) -> Iterator[int]:
         self.last = -1
@@ -270,7 +270,7 @@ def test_who_breaks_off_does_not_wait_for_batches_under_way(
     batches: Any = iter(DataLoader(Endless(), num_workers=1))
     next(batches)
     (worker,) = batches._pool._workers
-    # Otherwise the worker may end first if this process is stopped here.
+    # Freeze the worker, so that it cannot end before `close` returns, even if this process pauses.
     freeze(worker.process.pid)
     batches.close()
     assert worker_pool._ending == [worker.process]
@@ -345,7 +345,7 @@ def test_what_does_not_pickle_is_refused_and_named() -> None:
 
 
 def run_script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """Run a script, since the tests' own process has other threads; a warning is an error."""
+    """Run `text` in a new process, which has no other threads; there, a warning is an error."""
     script = folder / "no_guard.py"
     script.write_text(
         "import os, sys, threading\nimport fastdist\n"
@@ -382,7 +382,7 @@ for batch in DataLoader(data, batch_size=4, num_workers=2, multiprocessing_conte
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if "imports no_guard.py again" in line]
     assert said[0].endswith("under `if __name__ == '__main__':`")
-    # Only the script itself prints a traceback; its last line gives the remedy.
+    # Only the script prints a traceback, not its workers. Its last line names the remedy.
     assert done.stderr.count("Traceback (most recent call last)") == 1
     assert "must begin its work under `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
 
@@ -402,7 +402,7 @@ for epoch in range(3):
 
 
 def test_workers_of_a_process_with_no_other_threads_are_forked(tmp_path: Path) -> None:
-    # A script without a `__main__` guard and with a function that cannot be pickled.
+    # FORKED is a script without a `__main__` guard, and its `collate_fn` cannot be pickled.
     rows = [f"{part} True 1 True {2.0 * 1500 * 1500 + 1}" for part in ([0.0, 1.0], [2.0, 3.0])]
     assert printed(tmp_path, FORKED) == rows * 3
 
@@ -498,7 +498,7 @@ def test_without_in_order_batches_come_as_they_are_made(
 
 
 class Overlong(IterableDataset[int]):
-    """Its length is 2, but it yields 3 items."""
+    """A dataset of length 2 that yields 3 items."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(3))
@@ -510,7 +510,7 @@ class Overlong(IterableDataset[int]):
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_more_samples_than_were_told_are_warned_of(num_workers: int) -> None:
     loader = DataLoader(Overlong(), num_workers=num_workers)
-    assert len(lists(loader)) == 3  # without len(loader), no warning
+    assert len(lists(loader)) == 3  # no warning, because len(loader) has not been called
     assert len(loader) == 2
     with pytest.warns(UserWarning, match=r"^Length of IterableDataset .* was reported to be 2\("):
         lists(loader)

@@ -212,7 +212,7 @@ def test_memory_given_to_record_stream_outlives_its_array(backend: Backend) -> N
         backend.copy_into(out, source)
         backend.record_stream(source, side)
         del source
-    # This would be given the memory of `source` if that memory were free already.
+    # This array would get the memory of `source`, if that memory were already free.
     backend.from_numpy(np.zeros(1000), 0)
     default.wait_event(side.record_event())
     assert np.all(backend.to_numpy(out) == 3.0)

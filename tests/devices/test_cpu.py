@@ -99,7 +99,7 @@ def test_streams_of_the_cpu_are_always_done() -> None:
     assert called == [1] and event.query() and stream.query()
 
 
-# Ten steps that each fill and free 16 blocks of 1 MiB (4,096 pages).
+# Ten steps that each fill and free 16 blocks of 1 MiB (4,096 pages in each step).
 STEPS = """
 import resource
 import numpy as np
@@ -135,7 +135,7 @@ def test_steps_reuse_the_memory_that_the_last_one_freed_unless_glibc_is_told_oth
     assert platform.libc_ver()[0] != "glibc" or (untold < 4096 < told)
 
 
-# Ten live threads, one after the other, fill and free a block of 2 MiB (512 pages).
+# Ten live threads, one after the other, each fill and free a block of 2 MiB (512 pages).
 POOL = """
 import resource, threading
 import numpy as np

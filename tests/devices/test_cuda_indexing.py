@@ -47,7 +47,7 @@ def on(device: str) -> Callable[[np.ndarray], Any]:
 
 
 def both(compute: Callable[[Callable[[np.ndarray], Any]], Any]) -> None:
-    """Require exactly the CPU's results on cuda."""
+    """Require that the results on cuda equal those on the CPU exactly."""
     found, expected = compute(on("cuda")), compute(on("cpu"))
     for one, other in zip(found, expected, strict=True):
         assert one.dtype is other.dtype and one.shape == other.shape
@@ -97,7 +97,7 @@ def test_many_values_for_one_place_are_added_in_chunks(counts: list[int], dtype:
 
 @pytest.fixture
 def waiving() -> Iterator[None]:
-    """Allow results that are not repeatable, for one test."""
+    """Reset the setting about repeatable results after a test."""
     yield
     determinism.forget()
 
@@ -173,7 +173,7 @@ def test_places_that_are_not_there_are_passed_over_among_many() -> None:
 def test_gradients_go_to_the_places_that_were_read(name: str) -> None:
     def compute(on: Callable[[np.ndarray], Any]) -> Any:
         index, x = PLACES[name](on), on(X).requires_grad_()
-        # The values are integers, so their sums do not depend on the order.
+        # Gradients are whole numbers, so their sums do not depend on the order of addition.
         taken = x[index]
         taken.backward(on(np.arange(taken.numel(), dtype=np.float32)).reshape(taken.shape))
         y, value = on(X).requires_grad_(), on(np.full(taken.shape, 2, np.float32))
@@ -182,7 +182,7 @@ def test_gradients_go_to_the_places_that_were_read(name: str) -> None:
         changed[index] = value
         (changed * on(X.round())).sum().backward()
         if name in ("two axes apart", "a matrix of rows"):
-            return [x.grad, y.grad]  # the gradient of value depends on which duplicate is kept
+            return [x.grad, y.grad]  # value.grad depends on which of two equal indices is kept
         return [x.grad, y.grad, value.grad]
 
     both(compute)
@@ -290,7 +290,7 @@ def test_nan_of_either_sign_is_the_largest() -> None:
     both(compute)
 
 
-# Expected results if some indices are out of range: writes are skipped, and reads give NaN.
+# Expected results when some indices are out of range: such writes are skipped, reads give NaN.
 OUTSIDE: dict[str, tuple[Callable[..., Any], list[float]]] = {
     "index_fill": (lambda x, i: x.index_fill(0, i, 9.0), [9, 1, 9]),
     "index_copy": (lambda x, i: x.index_copy(0, i, x + 4), [4, 1, 2]),

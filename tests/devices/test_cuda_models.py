@@ -1,4 +1,4 @@
-"""Models on cuda give the losses and gradients that they give on the CPU."""
+"""Models on cuda have the same losses and gradients as on the CPU."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LOSSES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def step(model: Any, loss: Callable[[Any, Any], Any], x: Any, y: Any) -> list[Any]:
-    """Return the loss of a step, and the parameters after it."""
+    """Return the loss of a step, and the parameters after the step."""
     optimizer = fd.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     found = loss(model(x), y)
     found.backward()
@@ -190,7 +190,7 @@ def test_a_step_with_an_embedding_waits_for_nothing_and_is_captured_whole(
         F.cross_entropy(model(words), y).backward()
         optimizer.step()
 
-    # Repeated words, and more words than a warp sorts.
+    # Some words repeat, and there are more words than a warp sorts.
     words = fd.arange(50, device="cuda") % 7
     y = fd.arange(50, device="cuda") % 5
     eager, ours = made(), made()
@@ -235,7 +235,7 @@ RESIZED: dict[str, Callable[[Any], Any]] = {
 
 
 def _resize(name: str, x: Any) -> Any:
-    """Return the gradient of x for a loss of its resized images."""
+    """Return the gradient of the images x, for a loss of the resized images."""
     x = x.detach().requires_grad_()
     RESIZED[name](x).square().sum().backward()
     return x.grad
@@ -257,7 +257,7 @@ def test_a_second_step_that_resizes_images_copies_nothing(
         other.wait_stream(fd.cuda.default_stream())
         copied = uploads(patch)
         found_there = _resize(name, x)
-        assert copied != []  # this stream cannot rely on a copy of another stream
+        assert copied != []  # `other` needs its own copy, and cannot use the default stream's copy
     fd.cuda.synchronize()
     assert found.equal(expected) and found_there.equal(expected)
 

@@ -33,7 +33,7 @@ def test_products_of_the_backend_are_matmul(backend: CudaBackend) -> None:
 
 
 def test_one_product_of_float16_is_added_in_float32(backend: CudaBackend) -> None:
-    # The squares are beyond float16's range.
+    # The products 90,000 and -90,000 are beyond float16's range.
     x, y = (np.array([[300, sign * 300, 3]], np.float16) for sign in (1, -1))
     out = backend.empty((1, 1), np.dtype("float16"), 0)
     backend.kernel("linalg.product.matmul")(
@@ -107,7 +107,7 @@ def test_what_failed_on_the_device_is_raised_by_who_waits(
     monkeypatch.setattr(cupy.Event, "synchronize", fail)
     with pytest.raises(KernelError, match="cuda: an illegal memory access"):
         backend.current_stream(0).record_event().synchronize()
-    # The waiter for host functions still works.
+    # Host functions still run after the error.
     called = threading.Event()
     backend.current_stream(0).launch_host_function(called.set)
     assert called.wait(30)

@@ -140,7 +140,7 @@ def test_threads_that_lend_at_once_share_what_there_is(ring: HostRing, made: lis
             memory[:] = number
             if not loan.is_locked or (memory != number).any():
                 wrong.append(number)
-            # Otherwise each thread would hold one block while it waits for another.
+            # Return the block now: a thread that holds one block must not wait for another.
             del loan, memory
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]

@@ -1,4 +1,4 @@
-"""Arrays are copied between devices and the CPU in one block with one event and no other waits."""
+"""Copies between devices and the CPU use one block and one event, and wait for nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.device_kinds import KINDS, Waits, backend_on
 
 @pytest.fixture(params=KINDS)
 def late(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A backend that, if possible, does no work until somebody waits for it."""
+    """A backend that, if possible, does no work until something waits for the work."""
     for backend in backend_on(request.param, monkeypatch):
         if isinstance(backend, SimBackend):
             backend.behaviour.lazy = True
@@ -63,7 +63,7 @@ def test_arrays_of_any_kind_come_to_the_cpu_with_one_wait_for_each_device(
 def test_dense_layouts_come_and_go_as_they_lie(late: Any) -> None:
     whole = np.arange(120.0)
     here = [make(fd.from_numpy(whole)).numpy() for make in DENSE.values()]
-    # Keep the strides: from_numpy would pack the array, so copy its dense order and transpose back.
+    # from_numpy packs an array. To keep the strides, copy in memory order and transpose back.
     given = []
     for array in here:
         order = dense_order(array.shape, array.strides, array.itemsize)

@@ -1,4 +1,4 @@
-"""Calls as source code with a library `t`, and the names that PyTorch gives to their Nodes."""
+"""Source texts of calls on a library `t`, and the names that PyTorch gives to their Nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def names_in(t: ModuleType) -> dict[str, Any]:
-    """Return the names that the calls use, made with the given library."""
+    """Return the variables that the calls use, made with the library `t`."""
 
     def of(values: Any) -> Any:
         return t.tensor(values, requires_grad=True)

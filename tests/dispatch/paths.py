@@ -14,7 +14,7 @@ import fastdist as fd
 
 @contextmanager
 def general_calls(*kinds: Any) -> Iterator[list[str]]:
-    """Yield a list that collects the ops of these kinds that take the general path."""
+    """Yield a list that receives the name of each op of `kinds` that takes the general path."""
     went = list[str]()
 
     def spy_on(kind: Any, general: Any) -> Any:
@@ -33,7 +33,7 @@ def general_calls(*kinds: Any) -> Iterator[list[str]]:
 
 
 def gradient_of(call: Callable[[Any], Any], x: Any, gradient: Any = None) -> np.ndarray:
-    """Return x's gradient through call; the result's gradient is 0.5 by default."""
+    """Return x's gradient through `call`; the result's gradient is 0.5 by default."""
     x.grad = None
     out = call(x)
     out.backward(fd.ones_like(out.detach()) * 0.5 if gradient is None else gradient(out))

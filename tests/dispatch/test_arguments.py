@@ -97,7 +97,7 @@ def test_a_bool_is_no_int_and_an_int_is_no_bool(
 
 def test_a_tensor_without_axes_stands_for_a_number_of_its_kind() -> None:
     places = fastdist.tensor(1)
-    for _ in range(2):  # a cached answer for the class would be wrong, since the dtype decides
+    for _ in range(2):  # an answer cached by class would be wrong, because the dtype decides
         assert fastdist.tril(x, places).tolist() == fastdist.tril(x, 1).tolist()
         with pytest.raises(
             TypeError, match=r"^tril\(\): argument 'diagonal' \(position 2\) must be"

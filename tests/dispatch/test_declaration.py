@@ -1,4 +1,4 @@
-"""Unknown words in a declaration are errors when the op is declared."""
+"""Unknown names in a declaration are errors when the op is declared."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_decorator_without_parentheses_is_refused(decorator: Any) -> None:
 
 
 def test_a_kernels_own_gradients_are_taken_only_by_ops_that_say_so() -> None:
-    """Otherwise a kernel's gradients would silently shadow the vjp of another op that uses it."""
+    """If every op took them, they would silently shadow the vjp of an op that uses the kernel."""
     by_kernel = {op.kernel for op in OPS.values() if getattr(op, "kernel_gradients", False)}
     for module in LATER.values():  # importing these modules registers the other kernels
         import_module(f"fastdist.kernels.cpu.{module}")
@@ -175,7 +175,7 @@ def test_an_op_is_found_where_its_declaration_says() -> None:
 
 
 def test_the_texts_of_all_ops_can_be_read() -> None:
-    # The bodies are parsed at the first call of an op, so the import has not parsed them.
+    # A body is parsed at the first call of its op, so importing fastdist has not parsed it.
     ops = [op for op in OPS.values() if isinstance(op, PointwiseOp)]
     assert all(op.form.body.tree is not None and op.form.gradient_bodies for op in ops)
 
@@ -235,7 +235,7 @@ def test_a_vjp_or_jvp_of_what_nobody_gives_is_refused() -> None:
         op.vjp("input")(lambda grad: grad)
     with pytest.raises(DeclarationError, match=r"the jvp: the name .* is 'input_tangent'"):
         op.jvp(lambda input_tangent: input_tangent)
-    # Only a vjp for several inputs receives `wanted`.
+    # Only a vjp for several inputs gets `wanted`.
     with pytest.raises(DeclarationError, match=r"the vjp by input: the name .* is 'wanted'"):
         op.vjp("input")(lambda g, wanted: g)
     op.vjp("input", "other")(lambda g, wanted: (g, g))

@@ -42,7 +42,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "one place": (F.linear, ((1, 1), (1, 1), (1,))),
     "nothing": (lambda x, y: x @ y, ((0, 3), (3, 4))),
 }
-# The layout of the incoming gradient: dense, one expanded number, or with transposed axes.
+# Losses whose gradient by the output is dense, one expanded number, or has transposed axes.
 LOSSES: dict[str, Callable[[Any], Any]] = {
     "weighted": lambda out: (out * out).sum(),
     "sum": lambda out: out.sum(),

@@ -1,4 +1,4 @@
-"""Computations with float8 tensors, and rejected ones."""
+"""The computations that float8 tensors support, and those that are rejected."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ def without_computes(kinds: Iterable[type]) -> set[str]:
 
 
 def test_an_op_with_a_general_path_of_its_own_says_when_it_computes_the_result_itself() -> None:
-    # Forward mode asks `computes` whether an op itself propagates tangents. If the op calls other
-    # ops, they propagate the tangent already, and it would be propagated twice.
+    # Forward mode calls `computes` to find whether the op has its own kernel. If not, other ops
+    # compute the result and its tangent; forward mode must not compute the tangent again.
     kinds = {type(op) for op in OPS.values()} | {*kinds_below(GeneralPath)}
     ours = {kind for kind in kinds if kind.__module__.startswith("fastdist.")}
     assert len(ours) > 5 and {"ShapeOrDType"} <= {kind.__name__ for kind in ours}

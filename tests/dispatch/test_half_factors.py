@@ -1,4 +1,4 @@
-"""Factors beyond float16's range scale float16 tensors unrounded, as in PyTorch."""
+"""Factors beyond float16's range are not rounded when they scale float16 tensors, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def test_a_change_in_place_through_a_view_is_recorded() -> None:
     assert base.grad.tolist() == [1.0, *[float(np.float16(0.1))] * 2]
 
 
-SIDES = (3, 5000)  # number of elements; NumPy computes the first, Numba the second
+SIDES = (3, 5000)  # numbers of elements: NumPy computes with 3, Numba with 5000
 NUMBERS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
-    # a call on x, its result for 0.1, and the gradient of x
+    # the call on x, its result for x = 0.1, and the gradient of x
     "lerp": (lambda x: fd.lerp(fd.zeros_like(x), x, 70000.0), 7000.0, 70000.0),
     "addcmul": (lambda x: fd.addcmul(x * 0, x, x, value=70000.0), 699.5, 14000.0),
     "addcdiv": (lambda x: fd.addcdiv(x, x, x * 0 + 1000, value=70000.0), 7.1, 71.0),
@@ -84,7 +84,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "elu": (lambda x: F.elu(-x, 70000.0), -6660.0, -63344.0),
     "celu": (lambda x: F.celu(-x, 1e-9), -0.0, -0.0),
     "softplus": (lambda x: F.softplus(x, 70000.0), 0.1, 1.0),
-    # float16 rounds 0.1 down
+    # float16 rounds x = 0.1 down, so x / 0.1 is below 1
     "floored_divide": (lambda x: fd.div(x, 0.1, rounding_mode="floor"), 0.0, 0.0),
     "trunc_divide": (lambda x: fd.div(x, 0.1, rounding_mode="trunc"), 0.0, 0.0),
     "floor by a tensor": (lambda x: fd.div(x, fd.tensor(0.1), rounding_mode="floor"), 0.0, 0.0),
@@ -191,7 +191,7 @@ def test_a_number_and_a_tensor_without_axes_do_not_share_a_path(count: int) -> N
         tensors = [scale / x, x * scale, scale + x]
         assert all(one.dtype is fd.float16 for one in numbers + tensors)
         assert numbers[0][0].item() == np.float16(np.float32(0.1) / np.float32(3))
-        # A dividend is rounded first, but a factor is not.
+        # A tensor without axes is rounded to float16 as a dividend, but not as a factor.
         assert tensors[0][0].item() == np.float16(np.float32(np.float16(0.1)) / np.float32(3))
         assert numbers[1][0].item() == tensors[1][0].item() == np.float16(np.float32(0.1) * 3)
         assert numbers[2][0].item() == tensors[2][0].item()

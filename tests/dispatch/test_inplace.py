@@ -116,7 +116,7 @@ SIX = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 def test_inplace_refuses_to_read_what_it_has_written_elsewhere(write: Any) -> None:
     x = fastdist.tensor(SIX)
     apart = fastdist.tensor(SIX)
-    apart[:4].add_(fastdist.ones(4))  # the same layouts, so that a Route is cached
+    apart[:4].add_(fastdist.ones(4))  # caches a Route for the layouts that the loop below uses
     for _ in range(2):
         with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input"):
             write(x)

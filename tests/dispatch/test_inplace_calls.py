@@ -36,7 +36,7 @@ every_call = pytest.mark.parametrize("name", CALLS)
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list of the ops that took the general path."""
+    """Return a list that receives the names of the ops that take the general path."""
     went: list[str] = []
     general = InPlace.general
 
@@ -257,7 +257,7 @@ def test_nothing_is_written_at_once_into_a_leaf_of_a_device(slow: list[str]) -> 
     for _ in range(2):
         with fd.no_grad():
             x.mul_(2.0)
-    # The first call made its Route on the general path, unless another test had made it.
+    # The first call made the Route on the general path, unless an earlier test had made the Route.
     before = slow.copy()
     assert before in ([], ["mul"])
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):

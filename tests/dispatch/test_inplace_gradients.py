@@ -182,7 +182,7 @@ def test_a_retained_gradient_is_that_of_the_value_after_the_change() -> None:
 
 
 def test_overlapping_memory_is_read_before_it_is_written() -> None:
-    # Memory with gaps; overlap without gaps is rejected, as in PyTorch.
+    # These views have gaps. Overlapping memory without gaps is rejected, as in PyTorch.
     x = fd.arange(10, dtype=fd.float64).reshape(2, 5)
     x[:, 1:].copy_(x[:, :-1])
     assert x.tolist() == [[0, 0, 1, 2, 3], [5, 5, 6, 7, 8]]

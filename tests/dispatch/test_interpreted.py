@@ -27,7 +27,7 @@ THREE = fd.ones(3, 3)
 
 @contextmanager
 def general_calls() -> Iterator[list[str]]:
-    """Yield a list of the ops that take the general path."""
+    """Yield a list that receives the names of the ops that take the general path."""
     went, general = list[str](), GeneralPath.general
 
     def spy(self: Any, *args: Any) -> Any:
@@ -103,7 +103,7 @@ def test_plain_calls_take_the_short_path(block: str, call: Callable[[Any, Any], 
                 fd.vmap(lambda _: call(X, Y), out_dims=None)(fd.ones(2))
             else:
                 call(X, Y)
-    # Calls inside the mode take the short path. The call that the mode replaced does not run.
+    # A call inside the mode takes the short path. The call that the mode replaced does not run.
     assert went == []
     assert (modes.tracers, modes.special, of_thread.interpreters) == (0, 0, ())
 
@@ -385,7 +385,7 @@ DUAL: dict[str, Callable[[Any], Any]] = {
     "max": lambda x: x.max(1).values,
     "half": lambda x: x.bfloat16().float(),
     "chain": lambda x: (x.sin() * x.exp()).sum(),
-    # These call other ops.
+    # The following ops call other ops.
     "abs of complex": lambda x: fd.complex(x, x * x).abs(),
     "angle of complex": lambda x: fd.complex(x, x * x).angle(),
     "logsumexp of complex": lambda x: fd.complex(x, x * x).logsumexp(0).real,
@@ -399,7 +399,7 @@ DUAL: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("call", DUAL.values(), ids=list(DUAL))
 def test_tangents_are_those_of_the_general_path(call: Callable[[Any], Any]) -> None:
     found = []
-    for requires_grad in (False, True):  # calls that are recorded take the general path
+    for requires_grad in (False, True):  # recorded calls take the general path
         for _ in range(2):
             with forward_ad.dual_level():
                 x = X.clone().requires_grad_(requires_grad)

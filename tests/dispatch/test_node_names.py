@@ -17,8 +17,8 @@ NAMES = names_in(fd)
 X = NAMES["x"]
 
 
-# The name depends on whether an operand was a number or a tensor without axes. Only the
-# saved tensors show the difference: see OpNode.has_number.
+# The name of this Node depends on whether an operand was a number or a tensor without axes. Only
+# the Node's saved tensors show which one it was: see OpNode.has_number.
 NAMED_BY_TENSORS = "t.tensor(2.0) / x"
 
 

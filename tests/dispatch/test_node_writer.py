@@ -20,7 +20,7 @@ from tests.disturbances.opcodes import trace_opcodes
 
 
 class Preemption:
-    """Runs a function of another thread before a given instruction of a Node's method."""
+    """Runs a function, as another thread could, before instruction `number` of a Node's method."""
 
     def __init__(self, deed: Callable[[], None], number: int) -> None:
         self.left, self._deed = number, deed

@@ -204,7 +204,7 @@ HAS_TANGENT = "Trying to use forward AD with .*because it is an out= function: {
 @pytest.mark.parametrize("call", OF_EVERY_KIND.values(), ids=OF_EVERY_KIND)
 def test_an_out_of_what_has_a_tangent_is_refused(call: Any) -> None:
     plain, out = fd.eye(2) * 2, fd.empty(0)
-    # The first calls make short paths. A call with a tangent must not take them.
+    # The first calls make short paths. A later call with a tangent must not take them.
     for _ in range(2):
         call(plain, fd.empty(0))
     with pytest.raises(NotImplementedError, match=HAS_TANGENT.format("an operand")):

@@ -1,4 +1,4 @@
-"""`out=` that shares memory with operands, and the dtype in which its sums are computed."""
+"""`out=` that shares memory with operands, and the dtype in which sums into `out` are computed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ APART: dict[str, Call] = {
         x.reshape(2, 2), fd.ones(2, 1), fd.ones(1, 2), out=out.reshape(2, 2)
     ),
 }
-# Calls that read each element from another position than they write:
+# Calls that may read an element from another position than the one to which they write it:
 WHOLLY: dict[str, Call] = {
     "cat": lambda x, out: fd.cat([x[:2], x[2:]], out=out),
     "stack": lambda x, out: fd.stack([x[:2], x[2:]], out=out.reshape(2, 2)),

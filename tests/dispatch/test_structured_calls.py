@@ -23,7 +23,7 @@ from tests.dispatch.paths import general_calls, gradient_of
 F = fd.nn.functional
 
 PLACES = fd.tensor([2, 0, 3])
-# Calls on a 4x4 matrix, of ops that all have a short path.
+# Calls on a 4x4 matrix. All of these ops have a short path.
 CALLS: dict[str, Callable[[Any], Any]] = {
     "sum(1)": lambda x: x.sum(1),
     "sum(0, keepdim)": lambda x: x.sum(0, keepdim=True),
@@ -360,7 +360,7 @@ def test_layouts_go_with_their_tensors() -> None:
     from fastdist.tensor.layout import Layout
 
     def layouts() -> int:
-        # The most recent layouts are kept alive even without a tensor.
+        # Clear the caches, which keep the most recent layouts alive even without a tensor.
         Layout._recent.clear()
         quick._layout.cache_clear()
         gc.collect()

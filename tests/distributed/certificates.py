@@ -9,7 +9,7 @@ import zmq.auth
 
 
 def make_certificates(folder: Path, world_size: int) -> str:
-    """Make the key pairs of the store and of world_size ranks, and return the folder's path."""
+    """Make the key pairs of the store and of `world_size` ranks, and return the folder's path."""
     folder.mkdir(exist_ok=True)
     os.chmod(folder, 0o700)
     for name in ("store", *(f"rank-{rank}" for rank in range(world_size))):

@@ -1,4 +1,4 @@
-"""Thousands of corrupted messages from a seed, and a bound on the memory for reading them."""
+"""Thousands of corrupted messages, made from a seed, and a bound on the memory to read them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Mutator:
 
 @contextmanager
 def bounded_memory(more_bytes: int = 256 << 20) -> Iterator[None]:
-    """Allow this process at most more_bytes of additional address space.
+    """Allow this process at most `more_bytes` of additional address space.
 
     Code that allocates an unchecked size then fails with MemoryError.
     """

@@ -1,4 +1,4 @@
-"""Stand-ins for lives of peer workers, for tests of the records about them."""
+"""Stand-ins for the lives of peer workers, for tests of what a worker records about its peers."""
 
 from __future__ import annotations
 

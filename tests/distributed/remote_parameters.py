@@ -1,4 +1,4 @@
-"""Parameters on remote workers, and functions that use them there."""
+"""Parameters on remote workers, and functions that use the parameters on these workers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def parameter(seed: int) -> Tensor:
 
 
 def times(rref: Any, x: Tensor) -> Tensor:
-    """Multiply by a parameter; runs on its owner."""
+    """Multiply by a parameter; this runs on the parameter's owner."""
     product: Tensor = rref.local_value() * x
     return product
 
 
 def value_of(rref: Any) -> np.ndarray[Any, Any]:
-    """Return a copy of a parameter's values; runs on its owner."""
+    """Return a copy of a parameter's values; this runs on the parameter's owner."""
     values: np.ndarray[Any, Any] = rref.local_value().detach().numpy().copy()
     return values

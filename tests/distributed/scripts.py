@@ -15,7 +15,7 @@ _PRELOADED = ("fastdist.distributed.store", "fastdist.distributed.rpc.process_en
 
 
 class Script:
-    """A process that runs a text like `python -c TEXT ARGUMENTS`, with pipes for its streams."""
+    """A process that runs Python source like `python -c TEXT ARGUMENTS`, with pipes for streams."""
 
     def __init__(self, text: str, *arguments: str) -> None:
         input_end, stdin = os.pipe()

@@ -1,8 +1,8 @@
 """Try seeds of the simulator, and continue after failures: python -m tests.distributed.simulate.
 
 Usage: python -m tests.distributed.simulate SCENARIO FIRST [BEHIND THE LAST]
-where SCENARIO is Calls, Groups, Passes, References or Shutdowns. Progress is printed regularly: to
-resume an interrupted run, start from the seed after the last one printed.
+where SCENARIO is Calls, Groups, Passes, References or Shutdowns. The last seed that was tried is
+printed regularly. To resume an interrupted run, start from the seed after it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.distributed.rpc.simulation import (
 )
 from tests.distributed.rpc.simulation.simulated_group import end_group
 
-# A seed takes a fraction of a second; if one hangs, print its traceback and end the run.
+# A seed normally takes a fraction of a second. If one takes this long, print a traceback and exit.
 _STANDS_STILL_S = 300.0
-_TOLD_EVERY = 500  # seeds
+_TOLD_EVERY = 500  # print progress after this number of seeds
 
 SCENARIOS = {
     "Calls": (simulated_calls.Calls, simulated_calls.scenarios),
@@ -43,7 +43,7 @@ def _try_seed(name: str) -> Callable[[int], None]:
 
 
 def main(name: str, first: int, behind: int) -> int:
-    """Try seeds, and return how many failed."""
+    """Try the seeds from `first` to `behind` - 1, and return how many failed."""
     try_seed, is_of_groups = _try_seed(name), name == "Groups"
     failed, began = 0, time.process_time()
     machine = (

@@ -33,7 +33,7 @@ def init() -> None:
 
 
 def leave(lost: list[str]) -> float:
-    """Leave the group; expect an error that names exactly the lost workers."""
+    """Leave the group; require that the error names the lost workers, and no other worker."""
     began = time.monotonic()
     told = ""
     try:
@@ -248,7 +248,7 @@ def short_timeout(rng: random.Random) -> None:
     try:
         rpc.rpc_sync(somebody(rng), hold, (rng.choice((0.0, 0.02, 0.3)),), timeout=seconds)
     finally:
-        # The soak also freezes processes; a freeze of this one does not count as a slow call.
+        # The soak test also freezes processes. The 6 s allow for a freeze of this process.
         assert time.monotonic() - began < seconds + 6
 
 
@@ -386,7 +386,7 @@ def wait_until_nothing_is_left(timeout_s: float = 30.0) -> dict[str, int]:
 
 
 def resources() -> tuple[int, list[str]]:
-    """Return the number of open descriptors, and the names of the threads."""
+    """Return the number of open descriptors, and the sorted names of the threads."""
     return len(os.listdir("/proc/self/fd")), sorted(t.name for t in threading.enumerate())
 
 

@@ -1,10 +1,11 @@
 """Template processes that fork the workers of tests, so that each rank imports modules only once.
 
-Starting a worker takes half a second of a core, nearly all of it imports, and a run of all tests
-starts some two thousand. A template has imported the modules, has used nothing of them, and waits.
-Each rank has its own template, so that hashes and addresses differ between workers, as they do
-between independently started processes. Test files of devices have a template that is forked from
-their rank's template and imports a little more.
+Starting a worker takes half a second of a core, nearly all of it for imports, and a run of all
+tests starts some two thousand workers. A template has imported the modules but has not used them;
+it waits for requests to fork. Each of the first ranks has its own template, so that hashes and
+addresses differ between workers, as in processes that are started independently. Test files that
+use devices have further templates: each is forked from the template of a rank and imports one more
+module.
 """
 
 from __future__ import annotations
@@ -36,32 +37,33 @@ PRELOADED = (
     *("pytest", "fastdist.distributed.autograd", "tests.distributed.members"),
     # Half of the test files import fastdist.nn; workers import the other modules when they join.
     *("fastdist.nn", "fastdist.distributed.profiler", "concurrent.futures", "encodings.idna"),
-    # Members of process groups would otherwise spend 25 ms each on these imports.
+    # Without the template, each member of a process group would spend 25 ms on these imports.
     *("fastdist.distributed.distributed_c10d", "fastdist.distributed.process_group.init"),
     *("fastdist.distributed.process_group.rounds", "fastdist.distributed.links.hub"),
     *("fastdist.system.own_folder", "fastdist.distributed.explain", "encodings.ascii"),
-    # Half of the workers compute, and would spend 25 ms each on these; none of them loads Numba.
+    # Half of the workers compute, and would spend 25 ms each on these modules, which load no Numba.
     *("concurrent.futures.thread", "fastdist.kernels.cpu.jit.background"),
     *("fastdist.kernels.cpu.linalg.product", "fastdist.kernels.cpu.nn.batch_norm"),
     *("fastdist.kernels.cpu.small.kernels", "fastdist.optim.sgd", "fastdist.distributed.optim"),
     "fastdist.distributed.nn.api.remote_module",
 )
-# Additional import for test files of devices; without the template it would take 0.14 s per worker.
+# Test files of devices import this too. Without a template it would take 0.14 s per worker.
 _OF_DEVICES = "tests.device_kinds"
-# First argument of a process that is forked as a template; the modules it imports follow.
+# The first argument of a process that is forked as a template. The modules to import follow it.
 _TEMPLATE = "--template"
-# Ranks above this number share templates, since a template needs as much memory as a worker. A run
-# that checks lock order does not need different hashes.
+# Ranks from this number on share templates with lower ranks, since a template needs as much memory
+# as a worker. A run that checks the order of locks needs no different hashes.
 NUM_TEMPLATES = 1 if lock_order.FOLDER in os.environ else 4
-# Variables that are read late, when needed, like all variables of fastdist; the first import reads
-# OPENBLAS_CORETYPE. Other variables may have to be set when a process starts.
+# Variables that are read only when they are needed, as are all variables of fastdist. Only the
+# first import reads OPENBLAS_CORETYPE. Other variables may have to be set when a process starts.
 _READ_LATE = (
     *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTEST_CURRENT_TEST"),
     *("OPENBLAS_CORETYPE", "XDG_RUNTIME_DIR"),
 )
-# A normal interpreter exit, which destroys all modules, costs a worker 42 ms of a core: it copies
-# each page that it shares with its template. One in so many workers exits that way, chosen by test
-# name and rank; with --slow, all do. The others exit right after their atexit functions.
+# A normal exit of the interpreter destroys all modules, which costs a worker 42 ms of a core,
+# because each page shared with the template is copied. Only one worker in this number exits
+# normally, chosen by the test's name and the rank; with --slow all do. The others exit right after
+# atexit functions.
 ENDS_WHOLE_ONE_IN = 4
 WHOLE, AT_ONCE = "whole", "at once"
 _STATUS = struct.Struct("i")
@@ -99,7 +101,7 @@ class ForkedWorker:
     def send_signal(self, kind: int) -> None:
         """Send a signal, if the process has not ended."""
         if self.poll() is None:
-            # The template may have reaped the process without having reported it yet.
+            # The template may have collected the exit status already, but not have reported it yet.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, kind)
 
@@ -127,7 +129,7 @@ Process = ForkedWorker | subprocess.Popen[bytes]
 Words = tuple[list[str], dict[str, str], str]
 """Arguments, environment and folder of a process."""
 
-_start = subprocess.Popen  # the original, where a test replaces it by forks
+_start = subprocess.Popen  # the original: a test may replace `subprocess.Popen` by forks
 _unended: set[ForkedWorker] = set()
 _templates: dict[tuple[int, int | str], Template] = {}
 _templates_lock = threading.Lock()
@@ -144,10 +146,10 @@ def templates() -> Iterator[int]:
 
 
 def begin(file: str, rank: int, connection: int, environment: Mapping[str, str]) -> Process:
-    """Start a worker for a test file, with the descriptor `connection` and additional environment
-    variables.
+    """Start a worker for a test file.
 
-    The worker is forked unless a variable may only take effect when a process starts.
+    The worker gets the descriptor `connection` and the variables `environment` in addition. It is
+    forked unless it needs a variable that must be set when a process starts.
     """
     whole = {**os.environ, "PYTHONPATH": _ROOT, **environment}
     if not is_usual(whole):
@@ -184,7 +186,7 @@ def fork(
     connection: int,
     streams: Sequence[int],
 ) -> ForkedWorker:
-    """Fork a process from the template with this key, which is started by `script` if needed."""
+    """Fork a process from the template with this key; start the template by `script` if needed."""
     return _template(key, script).fork(words, connection, streams)
 
 
@@ -193,7 +195,7 @@ def _template(
 ) -> Template:
     """Return the template with this key.
 
-    If the template does not exist, start it, or fork it from the template with the key `base`
+    If there is none, start one. With `base`, fork it from the template with the key `base` instead,
     and import the modules `preloaded` in it.
     """
     with _templates_lock:
@@ -210,8 +212,8 @@ def _template(
 def is_usual(environment: Mapping[str, str], *read_late: str) -> bool:
     """Return whether a process with this environment may be forked.
 
-    The environment may differ from that of the run only in variables that are read late: those
-    of fastdist, and `read_late`.
+    The environment may differ from that of the test run only in variables that are read late. These
+    are the variables of fastdist, those in _READ_LATE, and `read_late`.
     """
     return _early(environment, read_late) == _early(_USUAL, read_late)
 
@@ -230,7 +232,7 @@ _USUAL = {**os.environ, "PYTHONPATH": _ROOT}
 
 @atexit.register
 def _end_templates() -> None:
-    # End the processes that a template has forked before the template itself.
+    # A template may have been forked from another template. End it before the other one.
     for (process, _), template in reversed(_templates.items()):
         if process == os.getpid():
             template.end()
@@ -254,17 +256,17 @@ class Template:
                 return
             words = ([_TEMPLATE, *preloaded], environment, os.getcwd())
             self.process = base.fork(words, there.fileno(), (0, 1, 2))
-            _unended.discard(self.process)  # lives as long as this process
+            _unended.discard(self.process)  # a template is expected to live as long as this process
 
     def fork(self, words: Words, connection: int, streams: Sequence[int]) -> ForkedWorker:
-        """Fork a process with this connection and these standard streams."""
+        """Fork a process that gets this connection and these standard streams."""
         with self._lock:
             return self._fork(words, connection, streams)
 
     def _fork(self, words: Words, connection: int, streams: Sequence[int]) -> ForkedWorker:
         status, there = os.pipe()
         try:
-            # pytest redirects the standard streams, so pass the current ones.
+            # pytest replaces the standard streams for each test, so pass the current ones.
             socket.send_fds(self._ask, [pickle.dumps(words)], [connection, there, *streams])
             told, descriptors, _, _ = socket.recv_fds(self._ask, _STATUS.size, 1)
             pid = _STATUS.unpack(told)[0]
@@ -285,19 +287,21 @@ class Template:
 def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = False) -> int:
     """Serve requests to fork until the parent closes the socket.
 
-    Return in each forked process, with its connection; its arguments are in sys.argv.
+    The function returns only in the forked processes. Each gets its connection as the result, and
+    its arguments in sys.argv.
 
     Args    leads: whether each process leads its own process group
     """
     ask = socket.socket(fileno=descriptor)
     for name in preloaded:
         importlib.import_module(name)
-    socket.getaddrinfo("127.0.0.1", None)  # the first call in a process reads files for 5 ms
+    socket.getaddrinfo("127.0.0.1", None)  # reads files for 5 ms when a process calls it first
     gc.collect()
-    gc.freeze()  # otherwise a worker's first collection would copy all pages
-    # The threads belong to OpenBLAS, which ends them before a fork and restarts them when needed.
+    gc.freeze()  # otherwise the first collection in a worker would copy all pages
+    # The threads in this warning belong to OpenBLAS, which ends them before a fork and restarts
+    # them when they are needed.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    # by pidfd: the process id, and the pipe for its exit status
+    # the process id and the pipe for the exit status, by the process's pidfd
     forked: dict[int, tuple[int, int]] = {}
     poll = select.poll()
     poll.register(ask, select.POLLIN)

@@ -119,7 +119,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         dist.set_debug_level_from_env()
         assert dist.get_debug_level() == dist.DebugLevel.DETAIL
         monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "much")
-        # PyTorch raises ValueError; programs for earlier versions catch RuntimeError.
+        # PyTorch raises ValueError, but programs for its earlier versions catch RuntimeError.
         for kind in (ValueError, RuntimeError):
             with pytest.raises(kind, match="The value of TORCH_DISTRIBUTED_DEBUG must be OFF"):
                 dist.set_debug_level_from_env()

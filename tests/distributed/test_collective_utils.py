@@ -1,4 +1,4 @@
-"""Functions that run on one member and give their result or error to all; and logs of errors."""
+"""Functions that run on one member and pass the result or error to all members; error logs."""
 
 from __future__ import annotations
 

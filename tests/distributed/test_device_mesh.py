@@ -1,4 +1,4 @@
-"""Device meshes: coordinates, slices, groups along axes, and flattened axes."""
+"""Device meshes: coordinates, slices, groups along axes, and axes that are flattened into one."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_wrong_meshes_and_names_are_refused() -> None:
 
 
 def made_groups(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], Any, str, bool]]:
-    """Make new_group only record its arguments, as if this process belonged to a larger job."""
+    """Replace new_group by a recorder of its arguments, in a simulated job of 12 ranks."""
     asked: list[tuple[list[int], Any, str, bool]] = []
 
     def new_group(ranks: list[int], *, backend: Any, group_desc: str, sort_ranks: bool) -> Any:
@@ -151,7 +151,7 @@ def test_groups_are_made_by_rows_of_the_grid_as_they_lie(monkeypatch: pytest.Mon
     asked.clear()
     assert mesh["a", "c"]._flatten("again").get_group() is both.get_group() and asked == []
     assert mesh._flatten().get_group() == "default" and asked == []
-    # All ranks in a different order form a different group.
+    # The mesh has all ranks, but in another order than the default group; so a new group is made.
     turned = DeviceMesh("cpu", np.arange(12).reshape(3, 4).T, mesh_dim_names=("a", "b"))
     asked.clear()
     flat = turned._flatten()
@@ -168,7 +168,7 @@ def test_a_backend_for_all_is_asked_for_although_the_default_group_has_all(
     init_device_mesh("cpu", (12,), backend_override={0: "x"})
     assert asked == [([*range(12)], "x", "mesh_0", False)]
     asked.clear()
-    # A mesh of some ranks does not use the default group, whatever its axes.
+    # A mesh that lacks some ranks never uses the default group, even if it has only one axis.
     DeviceMesh("cpu", [0, 1, 2])
     assert asked == [([0, 1, 2], None, "mesh_0", False)]
 

@@ -1,4 +1,4 @@
-"""A tensor of each dtype is sent between workers in each memory layout and over each channel."""
+"""Tensors of each dtype are sent between workers in each memory layout and over each channel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.members import members
 from tests.distributed.workers import Group
 
-# The size of large tensors, about the same for each dtype; arenas lend from half this size on.
+# The size of a large tensor, about equal for all dtypes. Half of it is enough for an arena.
 LARGE_BYTES = 2 * LEAST_BYTES
 NAMES = [dtype.name for dtype in dtypes.ALL]
 GRADED = [one.name for one in dtypes.ALL if one.may_have_gradient and not one.is_float8]
@@ -34,13 +34,13 @@ def group(request: pytest.FixtureRequest) -> Iterator[Group]:
 
 
 def made(name: str, *shape: int) -> Any:
-    """Return a tensor of zeros and ones, which every dtype represents exactly."""
+    """Return a tensor of zeros and ones, which almost every dtype represents exactly."""
     count = int(np.prod(shape))
     return torch.from_numpy((np.arange(count) % 7 % 2).reshape(shape)).to(getattr(torch, name))
 
 
 def large(name: str) -> tuple[int, int]:
-    # With this length the second row begins with a 1; float8_e8m0fnu has no 0.
+    # With this row length the second row begins with a 1. float8_e8m0fnu does not represent 0.
     return 500, LARGE_BYTES // 500 // getattr(torch, name).itemsize // 7 * 7 + 10
 
 
@@ -54,7 +54,7 @@ def require_equal(came: Any, sent: Any) -> None:
 
 
 def bits(tensor: Any) -> Any:
-    # Compare bytes: NumPy does not know all dtypes, and NaN differs from itself.
+    # Compare the bytes, because NumPy lacks some dtypes, and because NaN is unequal to itself.
     array = tensor.detach()._array
     return np.frombuffer(array.tobytes(), np.uint8).reshape(*array.shape, array.itemsize)
 
@@ -74,7 +74,7 @@ FORMS: dict[str, Callable[[str], Any]] = {
 
 
 def keep_large_forms_alone() -> None:
-    """Drop the small forms, which are sent inside messages even with an arena."""
+    """Keep only the large forms: small tensors are sent inside messages even with an arena."""
     for form in [form for form in FORMS if "large" not in form and "middle" not in form]:
         del FORMS[form]
     assert len(FORMS) == 4
@@ -112,7 +112,7 @@ def test_views_of_one_memory_share_it_on_the_other_side(name: str) -> None:
 
 
 class Holder(torch.nn.Module):
-    """A module with a buffer of any dtype."""
+    """A module with one buffer, which may have any dtype."""
 
     def __init__(self, tensor: Any) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ def test_gradients_come_back_to_a_leaf_of_every_form(name: str) -> None:
     for make in FORMS.values():
         x = make(name).clone().requires_grad_()
         with dist_autograd.context() as context_id:
-            # The gradient of a sum is expanded: one element with stride 0.
+            # The gradient of `sum` is an expanded tensor: one element with stride 0.
             loss = rpc.rpc_sync("w1", squared, (x,)).sum().abs()
             dist_autograd.backward(context_id, [loss])
             came = dist_autograd.get_gradients(context_id)[x]

@@ -22,8 +22,8 @@ from fastdist.distributed.rpc.workers import joining
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.store import TCPStore
+from fastdist.distributed.store.answers import require_ok
 from fastdist.distributed.store.requests import Op, Status
-from fastdist.distributed.store.store import require_ok
 from fastdist.launch import gathering
 from fastdist.launch.gathering import Card, Members
 from fastdist.launch.roll import End, Roll

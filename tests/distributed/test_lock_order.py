@@ -1,4 +1,4 @@
-"""Threads take the locks of workers in one order: the table lists all, and jobs follow it."""
+"""Threads take the locks of workers in one order: a table lists all locks, and jobs follow it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.suite import lock_order
 ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("distributed", "concurrency", "engine", "launch")
 _MAKERS = {"Lock", "RLock", "Condition"}
-# Jobs for calls, references, gradients, a worker that rejoins, and process groups.
+# Tests of calls, references, gradients, a worker that rejoins, and process groups.
 _JOBS = (
     "rpc/test_coming_back.py::test_who_was_killed_comes_back_under_its_name_and_the_others_go_on",
     "process_group/test_jobs.py::test_gradients_of_a_pass_over_rpc_are_reduced",
@@ -76,7 +76,7 @@ def test_jobs_take_locks_in_the_order_of_the_table(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout[-4000:]
     pairs = lock_order.read_pairs(tmp_path)
     assert lock_order.violations(pairs, LEVELS) == []
-    # Check that the recorder saw nested locks.
+    # The recorder must have seen pairs of nested locks.
     assert ("pipe.pipe.Pipe._shared_lock", "pipe.pipe.Pipe._lock") in pairs
     assert ("rpc.workers.callers.Callers._lock", "rpc.workers.callers.CallerLane._lock") in pairs
     assert ("links.hub._hubs_lock", "links.hub.Hub._lock") in pairs
@@ -94,7 +94,7 @@ def test_two_locks_in_two_orders_are_found(
         pass
     assert lock_order.violations(lock_order.read_pairs(tmp_path), levels) == []
     with inner:
-        assert outer.acquire(blocking=False)  # a non-blocking attempt cannot deadlock
+        assert outer.acquire(blocking=False)  # not recorded, since it cannot deadlock
         outer.release()
     assert lock_order.violations(lock_order.read_pairs(tmp_path), levels) == []
     with inner, outer:

@@ -13,7 +13,8 @@ from bench.kept_port import KeptPort
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Forked before this process has threads or sockets: 64 imports would take a minute of two cores.
+# The workers are forked before the parent has threads or sockets. If each of the 64 workers
+# imported fastdist itself, the imports would take two cores a minute.
 _GROUP = """
 import os, sys, traceback
 from bench.distributed import many_workers

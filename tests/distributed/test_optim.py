@@ -37,7 +37,7 @@ def loss_of(w: Tensor, v: Tensor, x: Tensor) -> Tensor:
 
 
 class FailsOnOne(optim.SGD):
-    """Raises on worker 1."""
+    """An SGD whose step raises on worker 1."""
 
     def step(self, closure: Any = None) -> Any:
         if rpc.get_worker_info().name == "w1":
@@ -137,7 +137,7 @@ def test_a_worker_that_fails_does_not_keep_others_from_stepping() -> None:
 
 
 class FailsHere(optim.SGD):
-    """Records the thread that runs a step, and raises on worker 0."""
+    """An SGD that records the threads of its steps, and raises on worker 0."""
 
     steppers: ClassVar[list[int]] = []
 
@@ -236,6 +236,6 @@ def test_a_table_on_another_worker_is_stepped_by_its_touched_rows(kind: Any) -> 
         assert rpc.rpc_sync("w1", is_sparse_there, (context_id,)) == [True]
         optimizer.step(context_id)
     expected = np.arange(20.0).reshape(10, 2)
-    # The first step of the other optimizers has the length of the learning rate for any gradient.
+    # The other optimizers move each element by `lr` in the first step, whatever its gradient is.
     expected[[1, 4]] -= 1.0 if kind is optim.SGD else 0.5
     np.testing.assert_allclose(rpc.rpc_sync("w1", value_of, (rref,)), expected, rtol=1e-5)

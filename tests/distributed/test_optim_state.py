@@ -1,4 +1,4 @@
-"""A DistributedOptimizer saves, loads, groups and schedules as a local optimizer does."""
+"""A DistributedOptimizer saves, loads, groups and schedules like a local optimizer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ X = parameter(9).detach()
 
 
 class Together:
-    """Parameters 1 to n, on alternating workers or all here, and one backward pass over them."""
+    """Parameters with seeds 1 to n, all local or spread over `workers`, and a backward pass."""
 
     def __init__(self, workers: tuple[str, ...] = (), n: int = 3) -> None:
         self.workers = workers
@@ -96,7 +96,7 @@ def grouped(parameters: list[Any]) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Return a state dict with its tensors as lists."""
+    """Return a state dict in which lists replace tensors."""
     if isinstance(value, Tensor):
         return np.round(value.numpy(), 9).tolist()
     if isinstance(value, dict):

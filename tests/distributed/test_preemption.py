@@ -24,7 +24,7 @@ def store() -> Iterator[HashStore]:
 
 @pytest.fixture
 def unasked() -> Iterator[None]:
-    """Restore the signal handlers, and clear the request."""
+    """Restore the signal handlers after the test, and clear the request for preemption."""
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
     yield
     for number, handler in zip((signal.SIGTERM, signal.SIGHUP), before):
@@ -46,12 +46,12 @@ def test_workers_at_different_steps_end_in_the_same_call(store: HashStore, asked
     for member, count in zip(members, done):
         assert not any(member.is_over() for _ in range(count))
     members[asked].request()
-    # Wait until all have seen the request; otherwise the calls could go on forever.
+    # Wait until the store has the number of the last call. Otherwise the calls could go on forever.
     assert store.wait(["last_call"], 10.0) is None
     with ThreadPoolExecutor(3) as pool:
         more = list(pool.map(_calls_until_over, members))
     assert [count + one for count, one in zip(done, more)] == [6, 6, 6]
-    # The result stays True.
+    # All later calls return True as well.
     assert all(member.is_over() for member in members)
     for member in members:
         member.leave()
@@ -67,7 +67,7 @@ def test_workers_that_go_on_meanwhile_agree(store: HashStore) -> None:
             if calls == 40 and rank == 2:
                 members[rank].request()
             if calls % 10 == 0:
-                gate.wait(10.0)  # stands for a collective, which no member passes early
+                gate.wait(10.0)  # a collective: no member passes it alone
             calls += 1
         return calls
 
@@ -125,7 +125,7 @@ def test_a_group_of_one_needs_no_store(unasked: None, store: HashStore) -> None:
         assert dist.preempted()
     finally:
         dist.destroy_process_group()
-    # The request remains after the group was destroyed.
+    # The request is kept when the group is destroyed.
     assert dist.preempted()
 
 
@@ -138,12 +138,12 @@ def test_the_first_call_must_be_in_the_main_thread(unasked: None) -> None:
 def test_a_forked_child_ends_by_the_signal(unasked: None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     assert not dist.preempted()
-    # Python drops a signal that reaches a child before fork() has returned.
+    # Python drops a signal that reaches the child before `fork` has returned in the child.
     ready, tell = os.pipe()
     child = os.fork()
     if child == 0:
         os.write(tell, b"!")
-        for _ in range(500):  # pause() would miss a signal that arrives just before it
+        for _ in range(500):  # `signal.pause` would miss a signal that arrives just before it
             threading.Event().wait(0.01)
         os._exit(1)
     os.read(ready, 1)

@@ -211,7 +211,8 @@ def test_the_store_of_a_slurm_job_is_on_the_first_host_of_its_list(name: str) ->
         (TORCHRUN | {"RANK": "-1"}, r"RANK is '-1'; expected a number"),
         (TORCHRUN | {"RANK": "8"}, r"rank is 8; expected 0 to 7 in a world of 8"),
         (TORCHRUN | {"WORLD_SIZE": ""}, r"the number of workers is not known: .* WORLD_SIZE"),
-        ({}, r"or give rank= and world_size= as arguments"),
+        ({}, r"expected a number, 0 or more\. Start the program .* as `fastdist run -n 2 \w+\.py`"),
+        ({}, r"or give rank= and world_size= as arguments, and init_method="),
         (TORCHRUN | {"MASTER_ADDR": ""}, r"MASTER_ADDR is not set, and torchrun sets none"),
         (TORCHRUN | {"MASTER_PORT": ""}, r"MASTER_PORT is not set, and torchrun sets none"),
         (TORCHRUN | {"MASTER_PORT": "http"}, r"MASTER_PORT is 'http'; expected a port, 1 to"),
@@ -275,7 +276,7 @@ def test_worker_that_is_alone_hosts_its_store_at_a_free_port(
     no_launcher: pytest.MonkeyPatch,
 ) -> None:
     with rendezvous("env://", 0, 1, timeout=5.0).store as store:
-        other = rendezvous("env://", 0, 1, timeout=5.0)  # another notebook, at the same time
+        other = rendezvous("env://", 0, 1, timeout=5.0)  # as if another notebook did the same
         store.set("key", "value")
         assert not other.store.check(["key"])
         other.store.close()

@@ -19,7 +19,7 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def options(tmp_path: Path) -> Iterator[rpc.TensorPipeRpcBackendOptions]:
-    """Return options with which one worker forms a group, as in a process without a group."""
+    """Return options with which this process alone forms an RPC group; shut it down at the end."""
     rpc.init._init_counter = 0  # type: ignore[attr-defined]
     yield rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tmp_path}/store")
     if rpc.agent.is_current_agent_set():  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ NUM_THREADS = 4
 
 
 class Soak:
-    """The group of one seed, and its history."""
+    """The group of workers that one seed tests, and the state of its workers."""
 
     def __init__(self, seed: int, seconds: float) -> None:
         self.rng = random.Random(seed)

@@ -29,7 +29,7 @@ from tests.distributed.workers import Group
 
 SECRET = "5a" * 32
 JOB = JobSecret.parse(SECRET, "test")
-# How long a member may wait for an answer while strangers connect.
+# The time within which members must get their answers while strangers connect.
 PATIENCE_S = 5.0
 
 GREETING = b"\xff\0\0\0\0\0\0\0\1\x7f\3\0"
@@ -94,7 +94,7 @@ def ask_the_store() -> int:
 
 
 def state() -> tuple[str, int, int, int]:
-    """Return this worker's address, incarnation, count of dropped messages, and descriptors."""
+    """Return this worker's address, incarnation, and counts of dropped messages and descriptors."""
     agent: Any = rpc._get_current_rpc_agent()
     dropped = int(rpc._get_debug_info()["agent.messages_dropped_as_rubbish"])
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -113,8 +113,9 @@ class Job:
         return split_tcp_endpoint(self.group[1].run(state)[0])[1]
 
     def assert_well(self) -> None:
-        """Call in both directions, read the store, and check that no stranger's message reached
-        Python.
+        """Call in both directions, and read the store, all within PATIENCE_S.
+
+        Also check that Python has received no message of a stranger.
         """
         began = time.monotonic()
         assert [self.group[0].run(ask, "w1"), self.group[1].run(ask, "w0")] == ["w1", "w0"]
@@ -161,7 +162,7 @@ def test_whatever_strangers_say_the_job_goes_on(job: Job, which: str, words: byt
 def test_nine_hundred_that_say_nothing_are_served_beside_and_hung_up_on(
     job: Job, many_descriptors: None
 ) -> None:
-    # Both the store and the worker close silent connections after the same time.
+    # A worker and the store close a silent connection after the same time, HANDSHAKE_IVL.
     before = [worker.run(state)[3] for worker in job.group[:2]]
     strangers = [*knock(job.port("store"), b"", 900), *knock(job.port("worker"), b"", 900)]
     job.assert_well()
@@ -179,7 +180,9 @@ def test_nine_hundred_that_say_nothing_are_served_beside_and_hung_up_on(
 
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
-    """Allow this process to open 2,000 sockets."""
+    """Raise the limit of this process to 4,096 descriptors if possible; a test connects 1,800
+    times.
+    """
     limits = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 4096), hard), hard))
     yield
@@ -210,7 +213,8 @@ def test_strangers_that_use_up_all_descriptors_hold_up_those_alone_who_come_anew
         strangers[-1].connect_ex(("127.0.0.1", port))
     for _ in range(3):
         assert [job.group[0].run(ask, "w1"), worker.run(ask, "w0")] == ["w1", "w0"]
-    # Until HANDSHAKE_IVL has passed for all strangers, libzmq keeps trying in vain to accept.
+    # libzmq tries to accept the remaining strangers in vain, until it has closed the first ones
+    # after HANDSHAKE_IVL.
     for stranger in strangers:
         stranger.settimeout(20)
         while stranger.recv(4096):
@@ -227,7 +231,7 @@ def member(rank: int, secret: JobSecret = JOB, job_id: str = "") -> Security:
 
 
 def posing() -> Security:
-    """Return a Security with a stranger's own key that uses the public keys of members."""
+    """Return a Security with a stranger's own key, which knows the public keys of members."""
     stranger = CurveSecurity.for_rank(JobSecret.generate(), "", 0, 2)
     stranger._secret = JOB
     return stranger
@@ -254,7 +258,7 @@ def answers_to(
 
 
 def heard_as(job: Job, rank: int, incarnation: int | None = None) -> tuple[str, int]:
-    """Claim to be rank 0 with another rank's key; return the replies to the claim and to a call."""
+    """Claim rank 0 with the key of `rank`; return the answers to the greeting and to a call."""
     _, theirs, _, _ = job.group[1].run(state)
     _, of_rank_0, _, _ = job.group[0].run(state)
     words = words_of_rank(0, incarnation or of_rank_0, theirs)
@@ -285,7 +289,7 @@ def test_who_does_not_prove_to_be_a_member_is_not_heard(
 def test_a_member_whose_header_claims_another_rank_is_refused(job: Job) -> None:
     said, of_the_call = heard_as(job, rank=1)
     assert "has proved to be rank 1, but says that it is rank 0" in said
-    assert of_the_call == 0x291  # a request to introduce itself first: the call has not run
+    assert of_the_call == 0x291  # the call has not run: the answer requests a greeting first
     job.assert_well()
 
 

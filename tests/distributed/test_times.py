@@ -34,5 +34,5 @@ def test_lost_worker_is_known_before_calls_to_it_time_out():
 
     limit = constants.DEFAULT_RPC_TIMEOUT_SEC
     assert seconds("distributed.sockets.liveness_timeouts.FROZEN_S") < limit
-    # A call answered within its timeout may bring a message of a context that was already released.
+    # A call that is answered within its timeout may still bring a message of a released context.
     assert seconds("distributed.autograd.shard.TOMBSTONE_S") >= limit

@@ -84,7 +84,7 @@ def test_states_load_at_any_world_size() -> None:
         optimizer = ZeroRedundancyOptimizer(model.parameters(), optim.Adam, lr=0.01)
         if state is not None:
             optimizer.load_state_dict(state)
-        # All members have the same batch, so the results do not depend on their number.
+        # All members train with the same batch, so their number has no effect on the results.
         found = train(model, optimizer, batch(0), steps)
         with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
             optimizer.state_dict()
@@ -235,7 +235,7 @@ def test_states_have_the_numbers_of_all_parameters() -> None:
         optimizer.consolidate_state_dict(to=1)
         optimizer.consolidate_state_dict()
         if rank:
-            # The consolidated copy of this rank is no longer up to date.
+            # The second consolidation went to rank 0, so the copy of this rank is outdated.
             with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
                 optimizer.state_dict()
             return None

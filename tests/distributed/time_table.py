@@ -1,13 +1,13 @@
-"""The timeouts of workers, launchers and their threads, and the required order between them.
+"""The timeouts of workers, launchers and their threads, and the order that they must have.
 
-`python -m tests.distributed.times` prints them with their values, the shortest first.
+`python -m tests.distributed.times` prints all timeouts and their values, the shortest first.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# By module, then by the purpose of the constant or default.
+# By module and name: the meaning of each constant or default. Names may have a class in front.
 TIMES: dict[str, dict[str, str]] = {
     "distributed.arena.fork": {"_PATIENCE_MS": "a helper that forks has answered"},
     "distributed.arena.owner": {
@@ -292,7 +292,7 @@ TIMES: dict[str, dict[str, str]] = {
 
 
 class Before(NamedTuple):
-    """`first` must end before `then` does, for the reason given."""
+    """The time `first` must end before the time `then` ends, for the reason `why`."""
 
     first: str
     then: str
@@ -497,7 +497,7 @@ RELATIONS = (
     Before("concurrency.thread_pool._FREQUENT_FOR_S", "concurrency.thread_pool.IDLE_S", ""),
 )
 
-# Pairs that must be equal, since they describe the same limit.
+# Pairs of times that must be equal, since both describe the same limit.
 EQUAL = (
     ("launch.nodes.LOST_S", _FROZEN),
     ("launch.stopped_workers.STOPPED_S", _FROZEN),

@@ -13,7 +13,7 @@ _LOOK_S = 0.02
 class Way:
     """Forwards connections from 127.0.0.3 to 127.0.0.1 at the same port.
 
-    Thread  a separate thread forwards; the test's thread calls cut, mend and close
+    Thread  a separate thread forwards data; the test's thread calls `cut`, `mend` and `close`
     """
 
     def __init__(self, port: int) -> None:
@@ -32,11 +32,11 @@ class Way:
         self._thread.start()
 
     def cut(self) -> None:
-        """End all connections; from now on the proxy accepts new ones but forwards nothing."""
+        """End all connections. Until `mend`, the proxy accepts new ones, but forwards nothing."""
         self._is_cut.set()
 
     def mend(self) -> None:
-        """Forward new connections again."""
+        """Close the connections that were accepted meanwhile, and forward new connections again."""
         self._is_cut.clear()
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ _MODULE = "functions_of_the_test"
 
 
 class WorkerFailed(AssertionError):
-    """A function raised in a worker, or the worker process has ended."""
+    """A function raised in a worker, or a worker process ended or did not answer."""
 
 
 class Worker:
@@ -54,7 +54,7 @@ class Worker:
         """
         try:
             if not self._here.poll(timeout_s):
-                self.process.send_signal(signal.SIGABRT)  # faulthandler prints where it hangs
+                self.process.send_signal(signal.SIGABRT)  # faulthandler prints the worker's stack
                 self.process.wait(10)
                 raise WorkerFailed(f"worker {self.rank} did not answer within {timeout_s} s")
             ok, value = pickle.loads(self._here.recv_bytes())
@@ -81,7 +81,7 @@ class Worker:
             raise WorkerFailed(f"worker {self.rank} did not end within {timeout_s} s") from None
 
     def kill(self, kind: signal.Signals = signal.SIGKILL) -> float:
-        """Send a signal; return the time at which it was sent. After SIGSTOP no thread runs."""
+        """Send a signal, and return when it was sent. With SIGSTOP, wait until no thread runs."""
         sent = time.monotonic()
         if kind == signal.SIGSTOP:
             freeze(self.process.pid)
@@ -108,7 +108,7 @@ class Group:
         self.workers = [self.another(rank) for rank in range(world_size)]
 
     def another(self, rank: int) -> Worker:
-        """Start one more process of a rank; it joins the group only if the caller adds it."""
+        """Start one more process with this rank. The caller may add it to `workers`."""
         self._started.append(Worker(self._file, rank, {**self._shared, "RANK": str(rank)}))
         return self._started[-1]
 
@@ -165,14 +165,14 @@ class _Gate:
 
 
 _gates: dict[str, _Gate] = {}
-# Shorter than a test's timeout for a worker, so that the error names the gate that stayed closed.
+# Shorter than a test's timeout for a worker, so the error is that of the gate, with its name.
 _AT_GATE_S = DEADLINE_S / 2
 
 
 def wait_at(gate: str, *args: object) -> str:
     """Block until `open_gate` is called in this worker, and return the gate's name.
 
-    `args` are additional arguments for a call to carry; they are ignored.
+    `args` are ignored; a test passes them so that the call transfers them.
     """
     found = _gates.setdefault(gate, _Gate())
     with found.changed:
@@ -192,15 +192,15 @@ def wait_for_arrivals(gate: str, number: int) -> None:
 
 
 def open_gate(gate: str) -> None:
-    """Release all calls that wait at a gate of this worker, or arrive later."""
+    """Release the calls that wait at a gate of this worker. Calls that arrive later do not wait."""
     found = _gates.setdefault(gate, _Gate())
     with found.changed:
         found.is_open = True
         found.changed.notify_all()
 
 
-# Errors that ended threads of this worker since the current function started. A test that only
-# counts what its threads report would not notice threads that died.
+# Errors that have ended threads of this worker since the current function started. Without this
+# list a test would not notice that a thread has died.
 _died: list[str] = []
 
 
@@ -234,11 +234,11 @@ def _live(file: str, connection: Connection) -> None:
 
 
 def _end_at_once() -> None:
-    """Exit immediately after success, if this process was chosen to skip interpreter exit."""
+    """Exit at once if all went well and this process was chosen to skip the normal exit."""
     if not _ended_well or sys.argv[3:] != [templates.AT_ONCE]:
         return
     vars(sys.modules.pop(_MODULE)).clear()
-    gc.collect()  # finalizes objects of the test; objects of the template are frozen
+    gc.collect()  # finalizes objects of the test, but none of the template, which are frozen
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

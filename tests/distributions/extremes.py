@@ -1,4 +1,4 @@
-"""Distributions with extreme parameters, as source code; `d` is a library, `t` makes a tensor."""
+"""Source code of distributions with extreme parameters; `d` is the library, `t` makes a tensor."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ EXTREMES: dict[str, tuple[str, ...]] = {
         "d.Wishart(t(500.0), t([[1e-4, 0.0], [0.0, 1e4]]))",
     ),
 }
-# Families that can be sampled in half types.
+# Distributions that are sampled in half types.
 IN_HALVES = (
     "d.Uniform(t([0.0, 3.0, -1.0]), t([1.0, 4.0, 1e-3]))",
     "d.Normal(t([0.0, 3.0, 0.0]), t([1.0, 1e-3, 3e4]))",
@@ -138,7 +138,7 @@ IN_HALVES = (
     "d.VonMises(t([0.0, 3.0]), t([1.0, 30.0]))",
     "d.Geometric(t([0.5, 0.01, 1e-7]))",
     "d.Categorical(t([0.5, 0.1, 0.4]))",
-    # lgamma of these values overflows float16.
+    # lgamma of these parameters overflows in float16.
     "d.Beta(t([1e4, 1e-4, 1e4, 3e4]), t([1e4, 1e4, 1e-4, 3e4]))",
     "d.Gamma(t([1e4, 1e4, 3e4]), t([1e4, 1.0, 1.0]))",
     "d.Dirichlet(t([[1e4, 1e4, 1e4], [1e-4, 1e4, 1.0]]))",
@@ -152,7 +152,7 @@ IN_HALVES = (
     "d.NegativeBinomial(t([1e4, 1e-2, 5.0]), logits=t([-300.0, 30.0, 0.0]))",
     "d.Multinomial(1000, t([0.2, 0.3, 0.5]))",
     "d.LKJCholesky(3, t([1e-4, 1e4]))",
-    # Differences from the location overflow.
+    # The differences between samples and location overflow.
     "d.Normal(t([0.0, 1e4]), t([1e-4, 6e4]))",
     "d.Laplace(t([0.0, 1e4]), t([1e-4, 6e4]))",
     "d.Cauchy(t([1e4, -1e4]), t([1.0, 1e4]))",

@@ -1,4 +1,4 @@
-"""Distributions of every family, each as an expression; `d` is a library, `t` makes a tensor.
+"""One distribution of each family, as an expression; `d` is the library, `t` makes a tensor.
 
 tests/distributions/torch_results.json has PyTorch's results at the points listed here.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# name -> (a distribution, arguments of log_prob and, if it exists, of cdf)
+# name -> (a distribution, the points at which log_prob and, if it exists, cdf are compared)
 FAMILIES: dict[str, tuple[str, Any]] = {
     "Bernoulli": ("d.Bernoulli(t([0.2, 0.7]))", [[0, 1], [1, 0]]),
     "Bernoulli of logits": ("d.Bernoulli(logits=t([-3.0, 40.0]))", [[0, 1], [1, 0]]),
@@ -95,7 +95,7 @@ DIVERGENCES = (
     "Uniform Beta", "Uniform ContinuousBernoulli", "Uniform Exponential", "Uniform Gamma",
     "Uniform Gumbel", "Uniform Normal", "Uniform Pareto", "Uniform Uniform", "Wishart Wishart",
 )  # fmt: skip
-# The second distribution of a pair, with other parameters than the first.
+# The second distribution of a pair, whose parameters differ from those in FAMILIES.
 SECONDS: dict[str, str] = {
     "Bernoulli": "d.Bernoulli(t([0.4, 0.1]))",
     "Beta": "d.Beta(t([1.5, 1.0]), t([0.9, 2.0]))",
@@ -122,5 +122,5 @@ SECONDS: dict[str, str] = {
     "Uniform": "d.Uniform(t([-1.0, -1.5]), t([1.5, 3.0]))",
     "Wishart": "d.Wishart(t(5.0), t([[1.0, 0.0], [0.0, 3.0]]))",
 }
-# For "Uniform Beta" and similar pairs the first must lie within the second's support.
+# The first distribution of pairs like "Uniform Beta"; it lies within the support of the second.
 WITHIN = "d.Uniform(t([0.1, 0.2]), t([0.5, 0.9]))"

@@ -20,7 +20,7 @@ from .extremes import EXTREMES, IN_HALVES
 FEW, MANY = 400, 50_000
 WIDE = (fastdist.float32, fastdist.float64)
 HALVES = (fastdist.float16, fastdist.bfloat16)
-# Wishart warns if there are fewer degrees of freedom than rows.
+# Wishart warns if its degrees of freedom are fewer than the rows of its matrix.
 LOW_DF = pytest.mark.filterwarnings("ignore:Low df values:UserWarning")
 
 
@@ -35,7 +35,7 @@ def family(text: str, dtype: Any, leaves: list[Any] | None = None) -> Any:
 
 
 def faults(text: str, dtype: Any, count: int) -> list[str]:
-    """Return the faults of a distribution's samples."""
+    """Return a description of each fault of a distribution's samples and gradients."""
     fastdist.manual_seed(7)
     plain, leaves = family(text, dtype), list[Any]()
     kinds: dict[str, tuple[Any, Callable[[Any], Any]]] = {"sample": (plain, plain.sample)}
@@ -51,8 +51,8 @@ def faults(text: str, dtype: Any, count: int) -> list[str]:
         if outside or no_logs:
             found.append(f"{where}: {outside} outside the support, {no_logs} without a finite log")
         if kind == "rsample":
-            # This function of the samples is bounded. A gradient of the samples themselves may
-            # overflow near the limits of the dtype.
+            # Compute gradients of a bounded function of the samples. The gradients of the samples
+            # themselves may overflow near the limits of the dtype.
             (drawn / (1 + drawn.abs())).mean().backward()
             found += [
                 f"{where}: a gradient is not finite"
@@ -103,11 +103,11 @@ def test_50_000_samples_in_half_types_have_finite_densities(text: str) -> None:
 
 @pytest.mark.parametrize("dtype", WIDE)
 def test_beta_of_tiny_concentrations_keeps_its_law(dtype: Any) -> None:
-    """The share of samples below x follows from the density; most samples lie near 0 or near 1."""
+    """The share of samples below a point follows the cdf; most samples lie near 0 or near 1."""
     fastdist.manual_seed(3)
     drawn = d.Beta(fastdist.tensor(0.02, dtype=dtype), fastdist.tensor(0.04, dtype=dtype))
     x = drawn.sample((4000,)).double().numpy()
-    # Near 0 the share below x is x**a * b / (a + b), with a relative error of about 1e-3.
+    # For x near 0 the cdf is x**a * b / (a + b), with a relative error of about 1e-3.
     for point in (1e-30, 1e-10, 1e-3):
         share = point**0.02 * 0.04 / 0.06
         assert np.mean(x < point) == pytest.approx(share, abs=0.03)
@@ -151,7 +151,8 @@ def test_integers_of_half_types_stay_below_the_upper_bound(dtype: Any) -> None:
 def test_weibull_numbers_whose_concentration_has_no_inverse_are_numbers() -> None:
     fastdist.manual_seed(1)
     tiny = fastdist.tensor(1e-5, dtype=fastdist.float16)
-    # Weibull draws exponential samples; some of them are 1, whose logarithm is 0.
+    # Weibull draws exponential samples. The logarithm of a sample of 1 is 0, and 0 times an
+    # infinite inverse would be NaN.
     drawn = d.Weibull(tiny, tiny).sample((20_000,))
     assert bool((drawn.isfinite() & (drawn > 0)).all())
 
@@ -182,7 +183,7 @@ def test_chances_of_large_negative_binomial_counts_are_exact(failures: float) ->
     x, odds = counts.numpy(), np.log1p(np.exp(-39.0))
     rise = sum((np.log((x + k) / k) for k in range(1, int(failures))), np.zeros(7))
     wanted = rise - x * odds - failures * (39.0 + odds)
-    # Below 1e9 the formula subtracts log factorials of about 1e10, which costs digits.
+    # Below 1e9 the formula subtracts logarithms of factorials, about 1e10 each, which costs digits.
     assert found == pytest.approx(wanted, rel=3e-8)
     assert found[4:] == pytest.approx(wanted[4:], rel=1e-13)
 
@@ -221,7 +222,7 @@ def test_wishart_samples_of_many_degrees_of_freedom_keep_their_mean() -> None:
     ],
 )
 def test_densities_in_half_types_are_rounded_once(text: str, dtype: Any) -> None:
-    """The density is the rounded float32 density; gradients reach the half types."""
+    """The density is that of float32, rounded once; the gradients have the half type."""
     fastdist.manual_seed(1)
     leaves: list[Any] = []
     one = family(text, dtype, leaves)
@@ -229,7 +230,7 @@ def test_densities_in_half_types_are_rounded_once(text: str, dtype: Any) -> None
     wide_leaves = [leaf.detach().float().requires_grad_() for leaf in leaves]
     given = iter(wide_leaves)
     wide = eval(text, {"d": d, "t": lambda _: next(given)})
-    wide._validate_args = False  # the rounded probabilities add up to 1 in the half type only
+    wide._validate_args = False  # in float32 the rounded probabilities do not add up to 1
     found = one.log_prob(value)
     expected = wide.log_prob(value.float())
     assert found.dtype is dtype
@@ -249,5 +250,5 @@ def test_the_cdf_as_a_transform_never_reaches_0_or_1() -> None:
         assert bool(((y > 0) & (y < 1)).all())
         ends = fastdist.tensor([0.0, 5e-324, 0.3, 1.0, 1.0], dtype=fastdist.float64)
         assert bool(transform.inv(ends).isfinite().all())
-        # The lower tail keeps its digits, which 1 + erf would lose.
+        # Near 0 all digits of the cdf are exact, whereas 1 + erf would lose digits.
         fastdist.testing.assert_close(transform.inv(y)[1:3], x[1:3], rtol=1e-9, atol=1e-12)

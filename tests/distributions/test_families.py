@@ -16,7 +16,7 @@ def t(*values: float) -> Any:
     return fastdist.tensor(values, dtype=fastdist.float64)
 
 
-# name: (a batch of distributions, an interval that contains all but 1e-4 of the probability)
+# name: (a function that makes distributions, an interval with all but 1e-4 of the probability)
 CONTINUOUS: dict[str, tuple[Any, tuple[float, float]]] = {
     "Normal": (lambda: d.Normal(t(0.3, -1.0), t(0.5, 2.0)), (-15, 15)),
     "Laplace": (lambda: d.Laplace(t(0.3, -1.0), t(0.5, 1.0)), (-15, 15)),

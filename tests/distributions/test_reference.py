@@ -17,9 +17,9 @@ from tests.distributions.recipes import DIVERGENCES, FAMILIES, SECONDS, WITHIN
 
 TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
 PAIRS = [(name, what) for name, row in TORCH["families"].items() for what in row]
-# For quantiles, where PyTorch and fastdist round differently.
+# The tolerance for quantiles, which PyTorch and fastdist round differently.
 TOLERANCE = 1e-7
-# Exact values for log odds of 40, which PyTorch rounds to 0.
+# The exact value where the log odds are 40, for which PyTorch returns 0.
 EXACT = {("Bernoulli of logits", "stddev"): (1, math.exp(-20))}
 
 
@@ -78,7 +78,7 @@ def test_divergences_are_those_of_pytorch(pair: str) -> None:
 
 
 COUNT = 20_000
-# For families without a mean or a formula for it: a function of the samples, and its mean.
+# For families that have no mean, or no formula for it: a function of the samples, and its mean.
 STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "Categorical": (lambda x: x.double(), [3 / 2, 3 / 2]),
     "Categorical of logits": (lambda x: (x == 2).double(), 0.99982),
@@ -101,7 +101,7 @@ def test_samples_have_the_mean_of_the_family(name: str) -> None:
         measure, mean = STATISTICS[name]
         drawn = measure(drawn)
     elif mean is None or not np.isfinite(numbers(mean)).all():
-        # The cdf of samples is uniform in (0, 1).
+        # Without a finite mean, use the cdf of the samples, which is uniform in (0, 1).
         drawn, mean = one.cdf(drawn), 0.5
     found = drawn.double().numpy()
     error = np.abs(found.mean(0) - numbers(mean))
@@ -144,7 +144,7 @@ def test_gradients_reach_the_parameters_through_samples(name: str) -> None:
     assert all(g is None or bool(g.isfinite().all()) for g in given)
     if "cdf" not in TORCH["families"][name] or name in NO_SLOPE:
         return
-    # The gradient of a sample by a parameter is -(dF/dparameter) / density.
+    # The derivative of a sample by a parameter p is -(dF/dp) / density, where F is the cdf.
     chance, fixed = one.cdf(x.detach()), x.detach()
     density = one.log_prob(fixed).exp().detach()
     expected = fastdist.autograd.grad(
@@ -157,5 +157,5 @@ def test_gradients_reach_the_parameters_through_samples(name: str) -> None:
             )
 
 
-# The cdf has no gradient by the parameters, or rsample does not invert the cdf.
+# Families whose cdf has no gradient for the parameters, or whose rsample does not invert the cdf.
 NO_SLOPE = {"Chi2", "Gamma", "InverseGamma"}

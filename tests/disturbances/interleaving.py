@@ -11,14 +11,14 @@ from typing import Any
 from tests.disturbances.opcodes import trace_opcodes
 
 _DEADLINE_S = 20.0
-# By then the second thread is done, unless it waits for a lock of the first thread.
+# After this time the second thread is done, or it waits for a lock of the first thread.
 _BLOCKED_S = 0.005
 
 Step = Callable[[], object]
 
 
 class _Stop:
-    """Stops a thread before its n-th instruction, counted from 0, in the watched files."""
+    """Stops a thread before its n-th instruction, from 0, in files that end with `within`."""
 
     def __init__(self, number: int, within: tuple[str, ...]) -> None:
         self.reached = threading.Event()
@@ -37,7 +37,7 @@ class _Stop:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if self._before is not None:
-            # Forward the event to an earlier tracer, which counts the lines that a test runs.
+            # Pass the event on to the earlier tracer, which measures the coverage of lines.
             look = self._before(frame, event, None)
             if look is not None:
                 look(frame, "line", None)
@@ -50,12 +50,13 @@ class _Stop:
 
 
 def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
-    """Run first, and run second completely before first's instruction `number`.
+    """Stop `first` before its instruction `number`, run `second` completely, and continue `first`.
 
-    Only instructions in files whose name ends with one of `within` count. If second needs a lock
-    that first holds, second waits, and first continues.
+    Only instructions in files whose names end with one of `within` count. If `second` waits for a
+    lock that `first` holds, `first` continues meanwhile. Return False if `first` has fewer
+    instructions.
 
-    Raises  any exception of first or second; returns False if first has fewer instructions
+    Raises  any exception of `first` or `second`
     """
     stop, errors = _Stop(number, within), list[BaseException]()
 
@@ -64,7 +65,7 @@ def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
             if is_first:
                 stop.watch()
             step()
-        except BaseException as error:  # raised again in the thread of the test
+        except BaseException as error:  # the thread of the test raises it again
             errors.append(error)
         finally:
             sys.settrace(None)
@@ -91,9 +92,9 @@ def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
 
 
 def each_interleaving(prepare: Callable[[], tuple[Step, Step]], *within: str) -> Iterator[int]:
-    """Run second between any two instructions of first; yield after each run.
+    """Run `second` before each instruction of `first` in turn; yield after each run.
 
-    `prepare` is called before each run and returns first and second.
+    `prepare` is called before each run, and returns new functions `first` and `second`.
     """
     number, goes_on = 0, True
     while goes_on:

@@ -1,4 +1,4 @@
-"""Deliver Ctrl-C or another signal at each place where Python handles signals, one by one."""
+"""Deliver Ctrl-C or another signal at each place in turn at which Python would handle signals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 
 from tests.disturbances.opcodes import trace_opcodes
 
-# Python handles signals after these instructions, before the next instruction.
+# After an instruction of these kinds, Python may handle a signal before the next instruction.
 _LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")
-# But not after this instruction, with which Python 3.12 closes a generator.
+# An exception: "CALL_INTRINSIC", with which Python 3.12 closes a generator, also begins with
+# "CALL".
 _BLIND = "CALL_INTRINSIC"
 
 
@@ -23,7 +24,8 @@ def _interrupt() -> None:
 
 
 class Signal:
-    """Calls a function and runs a signal's handler at its n-th place for signals.
+    """Runs a function, and runs a signal's handler at one of the places where Python handles
+    signals.
 
     Note    a call of one Python function by another does not count as a place
     """
@@ -32,14 +34,16 @@ class Signal:
         self.struck = False
         self._handler = handler
         self._left = 0
-        # By frame: whether the handler may run after the previous instruction.
+        # Whether the handler may run now, after the previous instruction, by frame.
         self._looks: dict[FrameType, bool] = {}
 
     def during(self, function: Callable[[], object], number: int) -> bool:
-        """Run the handler at place `number` of function, from 0; return whether it ran."""
+        """Call `function`, run the handler at its place `number`, from 0; return if the handler
+        ran.
+        """
         self.struck, self._left = False, number
         before, collects = sys.gettrace(), gc.isenabled()
-        # The collector runs unrelated finalizers, and an exception in a finalizer is lost.
+        # The collector could run unrelated finalizers, and exceptions in finalizers are lost.
         gc.disable()
         trace_opcodes(self._trace)
         try:
@@ -54,7 +58,7 @@ class Signal:
         return self.struck
 
     def num_places(self, function: Callable[[], object]) -> int:
-        """Return the number of places in function. A first call fills function's caches."""
+        """Return the number of places in `function`, which is called once before to fill caches."""
         function()
         self.during(function, sys.maxsize)
         return sys.maxsize - self._left
@@ -79,7 +83,9 @@ class Signal:
 def each_ctrl_c(
     prepare: Callable[[], Callable[[], object]], handler: Callable[[], object] = _interrupt
 ) -> Iterator[int]:
-    """Interrupt `prepare()` at each of its places, one place per call; yield after each call.
+    """Interrupt the function that `prepare` returns at each place in turn; yield after each call.
+
+    `prepare` is called for each place.
 
     Note    `handler`, if given, is the handler of another signal
     """

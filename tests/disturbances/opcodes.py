@@ -9,10 +9,11 @@ from typing import Any
 
 
 def trace_opcodes(trace: Callable[[FrameType, str, Any], Any] | None) -> None:
-    """Install trace in this thread like sys.settrace. Frames with f_trace_opcodes also report each
-    bytecode instruction.
+    """Install `trace` in this thread like `sys.settrace`.
+
+    For frames with f_trace_opcodes it is also called for each bytecode instruction.
     """
-    # Python 3.12 traces bytecodes if a frame requested them before sys.settrace; otherwise only
-    # from the next function on.
+    # Python 3.12 traces bytecode at once only if a frame has set f_trace_opcodes before
+    # `sys.settrace`. Otherwise it begins with the next function.
     sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)

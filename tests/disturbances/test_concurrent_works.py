@@ -20,7 +20,7 @@ EXPECTED = {name: work() for name, work in SHARED_WORKS.items()}
 
 
 def run_in_turn(seed: int, rounds: float, until: float, wrong: list[str]) -> None:
-    """Run works in random order until a number of rounds or a time; record wrong results."""
+    """Run all works in random order, for `rounds` rounds or until a time; record wrong results."""
     choose = random.Random(seed)
     while rounds > 0 and time.monotonic() < until and not wrong:
         rounds -= 1
@@ -66,7 +66,7 @@ def test_works_of_16_threads_give_what_they_give_alone_for_a_minute() -> None:
 
 
 def fork_once() -> None:
-    """Run all works in a forked child within 30 s."""
+    """Fork a child that runs all works, and require that it ends within 30 s."""
     child = os.fork()
     if child == 0:
         status = 1

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Error detected in")
 
 
 def interrupt() -> None:
-    """Raise KeyboardInterrupt, except before the first line of an `__exit__`.
+    """Raise KeyboardInterrupt, unless the first line of an `__exit__` has not run yet.
 
-    A context manager written in Python cannot handle an interrupt there.
+    A context manager that is written in Python cannot handle an interrupt at that place.
     """
     frame = sys._getframe(1)
     while frame.f_code.co_filename == Signal.during.__code__.co_filename:
@@ -37,7 +37,8 @@ def require_undisturbed(name: str, place: int, before: dict[str, object]) -> Non
     assert (modes.special, modes.tracers) == (0, 0), f"{name} interrupted at place {place}"
 
 
-# In `default_dtype` a `finally` calls a function, which may be interrupted before it starts.
+# `default_dtype` is left out: its `finally` calls a function, and an interrupt may come before the
+# call.
 INTERRUPTED = sorted(WORKS.keys() - {"default_dtype"})
 EXPECTED = {name: work() for name, work in WORKS.items()}
 

@@ -16,12 +16,12 @@ from tests.disturbances.works import WORKS, model, state
 from tests.kernels.guarded.memory import Guard
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam")
-# With --slow every allocation fails once; in other runs every seventh.
+# With --slow each allocation fails once; otherwise only each seventh allocation does.
 every = pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
 
 
 def in_child(check: Callable[[Guard], None]) -> None:
-    """Run check in a forked process whose array memory can be limited."""
+    """Run `check` in a forked process, in which a Guard can make allocations of arrays fail."""
     guard = Guard()
     reading, writing = os.pipe()
     child = os.fork()
@@ -43,7 +43,7 @@ def in_child(check: Callable[[Guard], None]) -> None:
 
 
 def run_short(guard: Guard, number: int, work: Callable[[], object]) -> bool:
-    """Run work and fail its n-th allocation; return whether it made that many allocations."""
+    """Run `work` and let allocation `number` fail; return whether the work reached it."""
     guard.fail_at(number)
     try:
         work()

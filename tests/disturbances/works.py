@@ -1,8 +1,8 @@
-"""Small programs with constant results, which tests of disturbances run.
+"""Small programs with constant results, called works, which are run under disturbances.
 
-A work makes all that it uses and returns numbers. It is run once undisturbed. Then it is
-interrupted, run next to other works, short of memory or during a fork, and it must give the same
-numbers again.
+A work makes everything that it uses, except SHARED, and returns numbers. It is run once
+undisturbed. Then it is interrupted, run while other works run, short of memory or during a fork. It
+must return the same numbers each time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fastdist.utils.checkpoint import checkpoint
 
 Work = Callable[[], list[Any]]
 WORKS: dict[str, Work] = {}
-# Inputs that all threads share and that nothing writes to.
+# The input that all threads share, and that no work changes.
 SHARED = fd.from_numpy(np.linspace(-1.0, 1.0, 24, dtype=np.float32).reshape(4, 6))
 
 
@@ -205,13 +205,13 @@ def sparse() -> list[Any]:
     return [made.coalesce().values().tolist(), fd.sparse.mm(made, SHARED).tolist()]
 
 
-# Works that change process-wide state cannot run in several threads at once. The same holds
-# for forward mode, as in PyTorch: its levels must end in reverse order of their start.
+# Works that cannot run in several threads at once. Two of them change the state of the process. The
+# third uses forward mode, whose levels must end in reverse order of their start, as in PyTorch.
 ONE_AT_A_TIME = frozenset({"anomaly_mode", "default_dtype", "forward_mode"})
 
 
 def state() -> dict[str, Any]:
-    """Return the state of this thread and process, which must not change."""
+    """Return the state of this thread and of the process that no disturbance may change."""
     return {
         "grad": fd.is_grad_enabled(),
         "inference": fd.is_inference_mode_enabled(),
@@ -226,8 +226,9 @@ def state() -> dict[str, Any]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Return whether two results agree up to the last bits. These may differ once ops take the
-    general path, which can stay in use after a Ctrl-C.
+    """Return whether two results agree, except for rounding.
+
+    After a Ctrl-C, ops may use the general path from then on, which can change the last bits.
     """
     if isinstance(one, (list, tuple)):
         same = isinstance(other, (list, tuple)) and len(one) == len(other)

@@ -11,7 +11,7 @@ from fastdist.engine.backward import modes_engine
 
 @pytest.fixture(params=["inline", "engine"])
 def loop(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run every pass of the test with the inline loop, and again with the engine."""
+    """Run the test twice: all passes use the inline loop, and then all use the engine."""
     modes_engine.always = request.param == "engine"
     yield request.param
     modes_engine.always = False

@@ -23,7 +23,7 @@ ENGINE_THREAD = "fastdist-engine-sim:0"
 
 @pytest.fixture(params=["eager", "lazy", "late"], autouse=True)
 def device(request: pytest.FixtureRequest) -> Iterator[SimBackend]:
-    """Run each test on devices that work eagerly, only when waited for, and with delays."""
+    """Run each test on devices that work at once, only when waited for, or with delays."""
     sim = cast(SimBackend, backend_of("sim"))
     sim.behaviour.lazy = request.param == "lazy"
     if request.param == "late":
@@ -212,7 +212,7 @@ def test_cpu_nodes_of_another_pass_do_not_run_where_a_device_thread_waits() -> N
     seen: list[str] = []
 
     class Waits(Function):
-        """Runs a nested pass in backward, whose Node on sim:1 waits for another pass."""
+        """A Function whose backward runs a nested pass, or on sim:1 waits for another pass."""
 
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The execution order of a pass, read from inside the pass."""
+"""The execution order of a pass, as it is reported inside the pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def leaf() -> Tensor:
 
 
 def order_in(hooked: Tensor) -> list[str]:
-    """Return a list that a hook fills with the names of the Nodes of its pass."""
+    """Return a list, to which a hook on `hooked` adds the names of the Nodes in execution order."""
     names: list[str] = []
 
     def tell(_: Tensor) -> None:

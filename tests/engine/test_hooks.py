@@ -249,7 +249,7 @@ def test_a_retained_gradient_is_a_copy_that_may_be_changed() -> None:
 
 
 def meanwhile(function: Callable[[], object]) -> None:
-    """Call function once in another thread and wait for it."""
+    """Call `function` in another thread, and wait until it returns."""
     thread = threading.Thread(target=function, daemon=True)
     thread.start()
     thread.join(10.0)

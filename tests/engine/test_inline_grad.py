@@ -1,4 +1,4 @@
-"""autograd.grad in the calling thread finds the engine's gradients and runs no other Nodes."""
+"""In the calling thread, autograd.grad gives the engine's gradients and runs no further Nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEPS = [fd.add, fd.mul, fd.matmul, joined, halves, lambda x, y: x * 2.0, fd.max
 
 
 def derivatives(seed: int, *, create_graph: bool) -> list[Any]:
-    """Return gradients of some Tensors of a random program and, if recorded, second derivatives."""
+    """Return gradients of a random program, and with `create_graph` also second derivatives."""
     generator = np.random.default_rng(seed)
     leaves = [fd.tensor(generator.standard_normal((3, 3)), requires_grad=True) for _ in range(3)]
     known: list[Tensor] = list(leaves)

@@ -1,4 +1,4 @@
-"""The order and depth of a pass, its thread's state, and the ownership of its gradients."""
+"""Passes: their order and depth, the state of their threads, and the owners of their gradients."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_execution_order_of_several_roots_is_by_age_however_often_it_is_aske
 
 
 class Task:
-    """A pass with only the attribute that a ready queue reads."""
+    """A stand-in for a pass: it has only `depth`, which a ready queue reads."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -227,7 +227,7 @@ def test_a_root_that_is_no_tensor_is_refused() -> None:
 
 
 class Bare(Node):
-    """A Node without a layout for its output, with or without edges."""
+    """A Node with the given edges, if any, and without a layout for its output."""
 
     def __init__(self, *edges: Any) -> None:
         self.seq, self.edges, self.hooks, self.output_layout = (
@@ -292,7 +292,7 @@ def test_a_pass_of_the_engine_inside_an_inline_one_leaves_that_as_it_was() -> No
     def hook(grad: Tensor) -> None:
         with fastdist.enable_grad():
             z = leaf()
-            fastdist.autograd.grad((z * z).sum(), [z])  # runs in the engine
+            fastdist.autograd.grad((z * z).sum(), [z])  # a nested pass, which the engine runs
         queue_callback(lambda: called.append("callback"))
         assert current_graph_task_execution_order()[-1].name() == "torch::autograd::AccumulateGrad"
 

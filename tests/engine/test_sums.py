@@ -1,4 +1,4 @@
-"""Gradients of the same output are added, and only in memory that the pass owns."""
+"""Several gradients of one output are added, in place only if the pass owns the memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Both(Function):
 
 
 class Nothing(Function):
-    """Returns no gradient."""
+    """A Function whose backward returns no gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("loop")
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException | None]:
-    """Run work(k) in `count` threads that start together; return the exception of each, or None."""
+    """Run work(k) in `count` threads that start together; return the exception or None of each."""
     start = threading.Barrier(count)
     raised: list[BaseException | None] = [None] * count
 
@@ -37,7 +37,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException | 
 
 
 class FailsAt(Function):
-    """Multiplies by 1; its backward fails for one number."""
+    """A Function that copies its input; its backward fails for the number 3."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, k: int) -> Tensor:

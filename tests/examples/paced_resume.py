@@ -1,4 +1,4 @@
-"""The job of fastdist.examples.resume, slowed down to the speed of the reader of its output."""
+"""The job of fastdist.examples.resume, which waits until the lines that it prints are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastdist.examples import resume
 
 
 def keep_pace(name: str) -> None:
-    """Make the trainer continue after each step only when the named pipe has a byte for it."""
+    """Make the trainer read one byte from the named pipe after each step, or wait for it."""
     pace = os.open(name, os.O_RDONLY)
 
     def print_and_wait(line: str, **_: object) -> None:

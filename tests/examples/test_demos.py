@@ -14,7 +14,7 @@ import fastdist
 from fastdist import cli
 from fastdist.examples import catalogue, gpt
 
-# By name: the number of steps in a test, and the bound that the result must meet.
+# By demo: the number of steps in a test, and the bound that the result must meet.
 SHORT: dict[str, tuple[int, str, float]] = {
     "cnn": (60, "at least", 0.5),
     "vae": (100, "at most", 29.0),
@@ -30,7 +30,7 @@ SHORT: dict[str, tuple[int, str, float]] = {
 
 
 class Told(NamedTuple):
-    """A demo's output, and its picture."""
+    """The figures and text that a demo has printed, and the path of its picture."""
 
     early: float
     late: float
@@ -52,8 +52,8 @@ def run(name: str, steps: int, folder: Path, capsys: pytest.CaptureFixture[str])
 def takes_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make demos cheap: one thread for kernels, and a single line of text from the GPT.
 
-    Other tests need the cores: two threads that wait for each other took ten times the CPU time.
-    Each letter of the GPT is a pass.
+    Other tests need the cores: with two threads, which wait for each other, demos took ten times
+    the CPU time. Each letter that the GPT writes takes a forward pass.
     """
     monkeypatch.setattr(gpt, "WRITTEN", gpt.LENGTH + 16)
     before = fastdist.get_num_threads()

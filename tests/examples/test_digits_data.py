@@ -33,7 +33,7 @@ def test_load_digits_scales_pixels_to_one() -> None:
 
 def test_load_digits_has_every_class_in_both_parts() -> None:
     training, held_out = (np.bincount(_labels(part)) for part in load_digits())
-    # The counts of the data set as published.
+    # The number of examples of each digit in the published data set.
     expected = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     assert (training + held_out).tolist() == expected
     assert held_out.min() > 20

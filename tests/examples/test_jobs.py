@@ -26,8 +26,8 @@ from tests.launch import forked_programs
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
 
-# By name: the number of steps in a test, the bound that the result must meet, and whether the loss
-# falls (or something else rises). With --slow there are SLOW times as many steps.
+# By job: the number of steps in a test, the bound that the result must meet, and whether the loss
+# falls (otherwise another figure rises). With --slow there are SLOW times as many steps.
 SHORT: dict[str, tuple[int, str, float, bool]] = {
     "parameter-server": (12, "at most", 1e-9, True),
     "batch-parameter-server": (12, "at most", 1e-9, True),
@@ -63,7 +63,7 @@ BY_COMMAND = "pipeline"
 
 
 def words_of(name: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the arguments that `fastdist demo NAME`, with these steps, passes to the launcher."""
+    """Return the arguments that `fastdist demo NAME`, with `steps`, passes to the launcher."""
     given: list[list[str]] = []
     monkeypatch.setattr(catalogue, "run", lambda words, prog: given.append(words) or 0)
     assert catalogue.run_by_name([name, "--steps", str(steps)]) == 0
@@ -72,7 +72,7 @@ def words_of(name: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> list[str
 
 def run_module(name: str, arguments: list[str], folder: str) -> tuple[object, str]:
     """Run one worker of a job like `python -m NAME`; return its exit status and its output."""
-    use_one_thread()  # as the launcher does: workers whose threads wait for each other take longer
+    use_one_thread()  # like the launcher; several threads would wait for each other
     os.chdir(folder)
     sys.argv[1:] = arguments
     with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as ended:
@@ -82,7 +82,7 @@ def run_module(name: str, arguments: list[str], folder: str) -> tuple[object, st
 
 @pytest.fixture(scope="module")
 def run_job(tmp_path_factory: pytest.TempPathFactory, samples_alone: bool) -> Callable[[str], Done]:
-    """Return a function that runs a demo by name, once for all tests that use it."""
+    """Return a function that runs the job with a name, once for all tests that use this job."""
 
     @functools.cache
     def run(name: str) -> Done:

@@ -1,4 +1,4 @@
-"""The NumPy model against differences of its loss, and against the values it should learn."""
+"""The NumPy model, compared with finite differences of its loss and with the values to learn."""
 
 from __future__ import annotations
 

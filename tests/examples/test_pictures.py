@@ -34,7 +34,7 @@ def test_a_plot_shows_every_point_where_it_belongs() -> None:
     assert first[0] < middle[0] < last[0]
     assert middle[0] == pytest.approx((first[0] + last[0]) / 2, abs=0.01)
     assert middle[1] == pytest.approx((first[1] + last[1]) / 2, abs=0.01)
-    # Larger values are higher: a smaller y is lower on the page.
+    # The y of an SVG grows downwards, so the point with the larger value has the smaller y.
     assert first[1] < last[1]
 
 

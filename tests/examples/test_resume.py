@@ -1,4 +1,4 @@
-"""A job that is killed repeatedly ends like one that was not."""
+"""A job that is killed repeatedly ends with the numbers of a job that was never killed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fastdist.examples.resume import WORKERS
 from tests.launch.forked_programs import Piped
 
 STEPS, EVERY = 62, 2
-# Five lives of this many steps, two repeated steps each, and the job's lead are less than all
-# steps.
+# The job does not reach STEPS before the last kill, even if each of the five lives makes this many
+# steps and two more, and runs AHEAD steps ahead.
 MOST_STEPS_A_LIFE = 7
 KILLS = 5
-# How many steps the job may be ahead of the last line that was read.
+# The number of steps that the job may be ahead of the last line that was read.
 AHEAD = 3
 VICTIMS = (*WORKERS, "launcher")
 
@@ -31,8 +31,8 @@ VICTIMS = (*WORKERS, "launcher")
 class Life:
     """One start of the job by the launcher, until it ends or one of its processes is killed.
 
-    With `pace`, the name of a pipe, the job stays at most AHEAD steps ahead of the lines read.
-    Otherwise it could end before the kill if this process, or the launcher, is stopped meanwhile.
+    With `pace`, the name of a pipe, the job is at most AHEAD steps ahead of the last line read.
+    Otherwise the job could end before the kill if this process or the launcher is stopped.
     """
 
     def __init__(self, folder: Path, every: int = EVERY, pace: Path | None = None) -> None:
@@ -55,7 +55,7 @@ class Life:
         self._launcher = Piped(words, folder.parent, environment)
 
     def live_on(self, steps: int | None = None) -> None:
-        """Wait until `steps` steps were made, or the job ends."""
+        """Read the output until it contains `steps` steps, or until the job ends."""
         while steps is None or steps > 0:
             line = self._launcher.stdout.readline()
             if not line:
@@ -71,14 +71,14 @@ class Life:
                     steps -= 1
 
     def live_on_until_it_saves(self, most_steps: int) -> None:
-        """Wait until a checkpoint is being written, or at most `most_steps` steps."""
+        """Wait until the job writes a checkpoint, but for at most `most_steps` steps."""
         for _ in range(most_steps):
             if self.is_saving():
                 return
             self.live_on(1)
 
     def is_saving(self) -> bool:
-        """Return whether the folder of a checkpoint has no manifest yet."""
+        """Return whether any checkpoint is incomplete: its folder has no manifest yet."""
         folders = self.folder.glob("step-*")
         return any(not (path / "manifest.json").exists() for path in folders)
 
@@ -111,7 +111,7 @@ class Life:
 
 @contextmanager
 def life(folder: Path, every: int = EVERY, pace: Path | None = None) -> Iterator[Life]:
-    """Start the job, and end all of it after the block."""
+    """Start the job, and kill its remaining processes after the `with` block."""
     started = Life(folder, every, pace)
     try:
         yield started

@@ -26,11 +26,12 @@ _ALGORITHM = 0x5EED
 
 _objects: dict[int, dict[Any, Any]] = {}
 _handles = itertools.count(0xC0DE00, 16)
-# For tests: the names of the calls, the compute types of products, and whether they have a bias.
+# For tests: the names of the calls, and for each product its compute type and whether it has a
+# bias.
 calls: list[str] = []
 computed_in: list[int] = []
 biased: list[bool] = []
-# Nonzero statuses that the heuristic, or the product, returns instead of working.
+# The statuses that the heuristic and the product return. If nonzero, they do nothing else.
 refusals = {"heuristic": 0, "matmul": 0}
 
 _P, _I, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
@@ -106,7 +107,7 @@ def _heuristic(
 
 
 def _operand(start: int, layout: dict[Any, Any], way: int) -> Any:
-    """Return a view of matrices, transposed as `way` says."""
+    """Return a view of a stack of matrices, each of which is transposed if `way` is 1."""
     dtype = _dtype(layout["kind"])
     steps = layout.get(6, 0), 1, layout["lead"]
     shape = layout.get(5, 1), layout["rows"], layout["columns"]
@@ -155,7 +156,7 @@ def _function(body: Any, *types: Any) -> Any:
         try:
             found: int = body(*given)
         except Exception:
-            # The exception would be lost between C and Python.
+            # ctypes would lose the exception, so print it and return a status.
             traceback.print_exc()
             return _INTERNAL_ERROR
         return found

@@ -1,7 +1,7 @@
 """cuFFT's transforms with CuPy's interface, implemented with NumPy on the CPU.
 
-The functions have CuPy's parameters. As in CuPy, inputs are not changed and results are new
-arrays. A length below 1 is an error, and so is a stream under capture, which would need a plan.
+The functions have CuPy's parameters. As in CuPy, inputs are not changed and results are new arrays.
+Errors are a length below 1, and a stream under capture, because a plan cannot be captured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 
 def transforms(made: Any) -> SimpleNamespace:
-    """Return the functions of `cupy.fft`, for arrays of a class."""
+    """Return the functions of `cupy.fft`, for arrays of the class `made`."""
 
     def of_axes(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(a: Any, s: None = None, axes: Sequence[int] = (), norm: str = "") -> Any:

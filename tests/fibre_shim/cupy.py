@@ -1,9 +1,9 @@
 """The part of CuPy that fastdist uses, on the CPU: memory is NumPy's, and CUDA threads are fibres.
 
 A fibre is a user-space thread (see driver.py). With this shim, the Python code between the backend
-and the kernels is tested on machines without a GPU. Work runs immediately; only copies of pinned
-memory, and of memory shared between processes (ipc.py), are delayed here (streams.py). The order of
-streams is checked by the device sim, and by tests marked gpu.
+and the kernels is tested on machines without a GPU. Work runs immediately. Only copies of pinned
+memory, and of memory shared between processes (ipc.py), are delayed (streams.py). Tests on the
+simulated device `sim`, and tests marked gpu, check the order of streams.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OutOfMemoryError(MemoryError):
     pass
 
 
-# The cudaError_t that a query of each event and stream returns.
+# The cudaError_t that queries of events and streams return.
 status = [0]
 
 
@@ -60,7 +60,7 @@ def _queried(handle: int = 0) -> int:
 
 
 class Memory:
-    """Memory of the pool; `free_bytes` limits its total."""
+    """A block of the pool's memory; `free_bytes` is the size that may still be allocated."""
 
     free_bytes = 1 << 40
     _all: ClassVar[WeakSet[Memory]] = WeakSet()
@@ -76,7 +76,7 @@ class Memory:
         if size > Memory.free_bytes:
             raise OutOfMemoryError(f"{size} bytes are more than {Memory.free_bytes}")
         Memory.free_bytes -= size
-        # 16 bytes more, since the pool's memory is aligned.
+        # Add 16 bytes, so that the address can be rounded up to a multiple of 16.
         self._bytes = np.full(size + 16, 0xF7, np.uint8)
         self.size, self.device_id = size, state.device
         self.ptr = -(-self._bytes.__array_interface__["data"][0] // 16) * 16
@@ -112,7 +112,7 @@ class MemoryPointer:
         if given is None:
             _copy_at_once(to, source, size, stream)
             return
-        # The pool reuses freed memory for later work, so keep it until the copy is done.
+        # Keep the memory until the copy is done. Otherwise the pool would reuse it for later work.
         late(lambda mem=self.mem: np.copyto(to, given), stream)
 
     def copy_to_host_async(self, target: int, size: int, stream: Stream) -> None:
@@ -147,7 +147,7 @@ def _copy_at_once(to: Any, given: Any, size: int, stream: Stream) -> None:
 
 
 def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> np.ndarray:
-    """Return a NumPy view of memory, which does not keep the memory alive."""
+    """Return a NumPy view of memory; the view does not keep the memory alive."""
     described = {
         "version": 3,
         "shape": tuple(shape),
@@ -155,7 +155,7 @@ def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[in
         "strides": tuple(strides),
         "data": (start.ptr, False),
     }
-    # The array interface only knows the size of bfloat16.
+    # The array interface gives only the size of bfloat16, so set the dtype afterwards.
     return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
 
 
@@ -165,10 +165,10 @@ def _type_string(dtype: np.dtype) -> str:
 
 
 class PinnedMemory:
-    """Locked pages of the CPU; freed memory is overwritten, as by its next owner.
+    """Pinned memory of the CPU. When it is freed, it is overwritten, as by a next owner.
 
-    A delayed copy keeps the bytes alive, but not their owner, so it never writes to memory that the
-    process uses for something else by then.
+    A delayed copy keeps the bytes alive, but not this object. It therefore never writes to memory
+    that the process has reused.
     """
 
     _all: ClassVar[WeakSet[PinnedMemory]] = WeakSet()
@@ -180,7 +180,7 @@ class PinnedMemory:
 
     @classmethod
     def owner_of(cls, address: int) -> Callable[[], PinnedMemory | None]:
-        """Return a weak reference to the owner of an address, or a function that returns None."""
+        """Return a function that returns the pinned memory at an address, or None."""
         for one in list(cls._all):
             if one.ptr <= address < one.ptr + len(one._bytes):
                 return ref(one)
@@ -200,7 +200,7 @@ class PinnedMemory:
         self._bytes.fill(0xF7)
 
 
-# (stream, other): the first stream waited for the other before it was given memory.
+# (stream, other): `stream` of a consumer waited for `other` before the consumer got memory.
 waited: list[tuple[int, int]] = []
 
 
@@ -239,7 +239,7 @@ class ndarray(Operators):
     def __dlpack__(
         self, *, stream: int | None = None, max_version: tuple[int, int] | None = None
     ) -> Any:
-        # As in CuPy, the consumer's stream waits for the current one.
+        # As in CuPy, the consumer's stream waits for the current stream of this device.
         if stream not in (None, -1):
             waited.append((stream, state.streams[self.device.id][-1].ptr))
         return SimpleNamespace(_array=self)  # a stand-in for a capsule, which one consumer takes
@@ -293,7 +293,7 @@ def empty(shape: Sequence[int], dtype: np.dtype) -> ndarray:
 
 
 def array(values: np.ndarray, order: str = "C") -> ndarray:
-    # CuPy copies through memory that would have another owner when the graph is replayed.
+    # CuPy copies through temporary memory, which has another owner when the graph is replayed.
     assert state.streams[state.device][-1].captured is None, "a copy that a graph cannot keep"
     made = ndarray(values.shape, values.dtype)
     made.host[...] = values
@@ -376,7 +376,7 @@ def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
     return made
 
 
-# The order in which fibres run: one of driver.SEEDS, or any other number.
+# The seed of the order in which fibres run: one of driver.SEEDS, or any other number.
 schedule = [0]
 
 
@@ -411,13 +411,13 @@ def _argument(arg: Any) -> Any:
     if isinstance(arg, ndarray):
         assert arg.device.id == state.device, "an array of another device"
         return arg.host
-    # CuPy passes NumPy arrays of size one by value, and no other arrays.
+    # CuPy passes a NumPy array only if it has one element, and then by value.
     assert not isinstance(arg, np.ndarray) or arg.size == 1
     return Struct(arg) if isinstance(arg, np.ndarray) else arg
 
 
 class MemoryPool:
-    """The default pool, or a private one, whose memory lives as long as the pool."""
+    """The default pool, or a private pool; the memory of a pool lives as long as the pool."""
 
     def __init__(self) -> None:
         self.limits: dict[int, float] = {}
@@ -461,7 +461,7 @@ def _set_allocator(allocate: Callable[[int], MemoryPointer]) -> None:
     allocator[0] = allocate
 
 
-# For tests: the calls that the profiler got.
+# For tests: the calls of CUDA's profiler.
 profiler: list[str] = []
 cuda = SimpleNamespace(
     device=SimpleNamespace(get_cublas_handle=lambda: 0x88, get_cusolver_handle=lambda: 0x99),

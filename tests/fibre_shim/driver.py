@@ -28,27 +28,27 @@ SEEDS: Final = (0, 1, 2)
 _FOLDER: Final = Path(__file__).parent
 _FLAGS: Final = (
     *("-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
-    # Some systems enable both of these for some commands only. A precompiled header can only be
-    # used with the flags of its compilation.
+    # Some systems enable these two features for some commands only. Disable both, because a
+    # precompiled header can only be used with the flags of its compilation.
     "-U_FORTIFY_SOURCE",
     "-fno-stack-protector",
 )
 # Kernels throw nothing, and compiling exception tables took 5 % of the CPU time.
 _THROWS_NOTHING: Final = ("-fno-exceptions", "-fno-asynchronous-unwind-tables")
-# Thousands of sources run for milliseconds each: with -O1 compilation takes 1.5 times as long,
-# and running takes as long as before.
+# Thousands of sources run for milliseconds each. With -O1 they would take 1.5 times as long to
+# compile, and as long to run as with -O0.
 _QUICKLY: Final = "-O0"
-# Products of tiles run much longer. On an AMD EPYC (Zen 4) their tests took 51 s of CPU without
-# optimisation and 22 s with it when the sources were compiled already; otherwise 61 s and 44 s.
+# Products of tiles run much longer. On an AMD EPYC (Zen 4) their tests took 51 s of CPU time with
+# -O0 and 22 s with -O1, without compilation, and 61 s and 44 s with compilation.
 _OPTIMISED: Final = "-O1"
 _PRODUCT_OF_TILES: Final = "void multiply("
 _KERNEL: Final = re.compile(
     r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)'
 )
-# Linking the libraries takes as long as compiling a source, and they are loaded already.
+# Link no libraries: linking takes as long as compiling a source, and they are loaded already.
 _ALONE: Final = ("-shared", "-nostdlib", "-fno-use-linker-plugin")
-# Kept between runs and shared by checkouts; a file's name is the hash of everything that determines
-# the binary.
+# The folder of compiled files, kept between runs and shared by checkouts. The name of a file is a
+# hash of everything that determines its content.
 _CACHE: Final = Path(tempfile.gettempdir()) / f"fastdist-fibres-{os.getuid()}"
 # The pattern with which fibres.cpp fills shared memory.
 _PATTERN: Final = np.uint64(0x7FF4DEAD7FA4DEAD)
@@ -58,11 +58,11 @@ _running: Final = threading.Lock()
 
 
 class KernelError(Exception):
-    """A kernel error, such as a divergent barrier or a write outside of its memory."""
+    """An error in a kernel, such as a divergent barrier or a write outside of its arrays."""
 
 
 def run(launches: Sequence[Launch], seed: int) -> None:
-    """Run launches in order; scratch memory is filled with a pattern before the first one."""
+    """Run launches in order; scratch memory is filled with a pattern before its first use."""
     scratch: dict[Scratch, np.ndarray[Any, Any]] = {}
     for step in launches:
         for arg in step.args:
@@ -128,9 +128,9 @@ def _function(source: str, name: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _library(source: str) -> ctypes.CDLL:
-    """Return the library of a compiled source, which has a launch function for each kernel."""
+    """Return the compiled library of a source, with one launch function for each kernel."""
     _load_runtime()
-    # The header is precompiled for all sources.
+    # All sources with the same flags use one precompiled header.
     flags = (_OPTIMISED if _PRODUCT_OF_TILES in source else _QUICKLY, *_THROWS_NOTHING)
     header = _compiled(
         (_FOLDER / "device.hpp").read_text(), ".hpp.gch", *flags, language="c++-header"
@@ -153,7 +153,7 @@ def _kernels(source: str) -> dict[str, int]:
 
 @functools.cache
 def _load_runtime() -> None:
-    """Load the fibre runtime, and with it the C and C++ libraries, where all sources find them."""
+    """Load the fibre runtime, and the C and C++ libraries that it needs, with global symbols."""
     runtime = _compiled((_FOLDER / "fibres.cpp").read_text(), ".so", "-shared", "-O2", link="-lm")
     ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)
 
@@ -179,14 +179,15 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"g++ refuses the text:\n{done.stderr[:4000]}")
-        # Several test processes may compile the same source: files appear completely or not at all.
+        # Another test process may compile the same source, so make the file appear at once,
+        # complete.
         made.rename(target)
     return target
 
 
 @functools.cache
 def _compiler() -> str:
-    """Return the version of g++, cached by the file of g++.
+    """Return the version of g++, from a cache file if the file of g++ has not changed.
 
     Each worker that uses fibres needs the version.
     """

@@ -1,8 +1,8 @@
 """Guard zones around the memory of a launch, which detect a kernel's writes outside of its arrays.
 
 Reads of a guard zone give a garbage value. A launch works on copies of the memory that its arrays
-span, and changed bytes are copied back. So views inside larger memory are guarded too. Memory that
-a kernel finds by addresses in other memory is not guarded.
+span, and changed bytes are copied back. Views inside larger memory are therefore guarded too.
+Memory is not guarded if a kernel finds its address in other memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WIDTH: Final = 256
 # This byte, repeated, is -1e34 as a float and -1e268 as a double: visible in sums, and invalid as
 # an index.
 _RUBBISH: Final = 0xF7
-# Kernels check the alignment of their arrays.
+# The alignment of the copies, because kernels check the alignment of their arrays.
 _ALIGNMENT: Final = 64
 
 
@@ -36,7 +36,7 @@ class _Span(NamedTuple):
 
 
 class Fences:
-    """Guarded copies of the memory that the array arguments span; see the docstring above."""
+    """Guarded copies of the memory that the array arguments span (see the file's docstring)."""
 
     def __init__(self, args: Sequence[Any]) -> None:
         reaches = sorted(_reach(arg) for arg in args if isinstance(arg, np.ndarray) and arg.size)
@@ -49,7 +49,7 @@ class Fences:
         self._spans = [_fenced(begin, end) for begin, end in joined]
 
     def address_of(self, array: np.ndarray[Any, Any]) -> int:
-        """Return the address of an array's copy."""
+        """Return the address of an array's guarded copy."""
         begin = int(array.__array_interface__["data"][0])
         for span in self._spans:
             if span.begin <= begin < span.end:
@@ -62,8 +62,8 @@ class Fences:
         for span in self._spans:
             inside = span.inside
             changed = np.flatnonzero(inside != span.before)
-            # Write only changed bytes, since other threads may write between the elements of a
-            # view.
+            # Write only changed bytes, since other threads may write to bytes between the elements
+            # of a view.
             _bytes_at(span.begin, span.end - span.begin)[changed] = inside[changed]
             for side, fence in (
                 ("before", span.copy[: span.at]),

@@ -20,7 +20,7 @@ from fastdist.kernels.cuda.pointwise import pointwise
 from tests.fibre_shim import cublas, cublas_lt, cupy, lapack, nccl, streams
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
-# The functions of cuBLAS are in two files.
+# Two files of this folder contain the functions of cuBLAS.
 _LIBRARIES.cublas = SimpleNamespace(**vars(cublas), **lapack.cublas)
 _LIBRARIES.cusolver = lapack.cusolver
 _AVAILABLE: Any = ModuleType("cupyx.cusolver")
@@ -35,24 +35,24 @@ def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     """Yield the backend, which `backend_of("cuda")` returns during the test."""
     for name, module in STANDS_FOR.items():
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")  # nothing is cached, and no folder needed
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")  # so no cache folder is needed
     monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
     monkeypatch.setattr(library_product, "load", cublas_lt.load)
     forget_cupy()
     cuda = load()
     monkeypatch.setitem(backend._loaded, "cuda", cuda)
     yield cuda
-    # A device's thread keeps its last results until its next task, and would free them after CuPy
-    # was removed.
+    # A device's thread keeps its last results until its next task. Without a shutdown here, it
+    # would free them after the shim was removed.
     engine().device_threads.shutdown()
     cuda.close()
-    # A copy that nothing waited for must fail this test, not the next one.
+    # Run copies that nothing has waited for, so that their errors fail this test, not the next one.
     streams.arrive()
     forget_cupy()
 
 
 def be_on_fibres() -> None:
-    """Use the shim as CuPy for the rest of this process, which has not imported CuPy yet."""
+    """Use the shim as CuPy for the rest of this process. Call this before CuPy is imported."""
     os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
     sys.modules.update(STANDS_FOR)
     library_product.load = cublas_lt.load
@@ -103,7 +103,7 @@ def _calls(monkeypatch: pytest.MonkeyPatch, *places: tuple[object, str]) -> list
 
 
 def forget_cupy() -> None:
-    """Make the next use import CuPy, and compile, again."""
+    """Clear the caches, so that the next use imports CuPy and compiles kernels again."""
     library.cupy.cache_clear()
     launch.kernel_of.cache_clear()
     pointwise.table_of.cache_clear()

@@ -1,7 +1,7 @@
 """CUDA memory and events shared between processes, for the CuPy shim.
 
-Copies from and to such memory are delayed, as for pinned memory. A reader that does not wait
-for the event after the writes, or a writer that does not wait for pending copies, gets wrong bytes.
+Copies from and to such memory are delayed, as for pinned memory. The bytes are wrong if a reader
+does not wait for the event after the writes, or a writer does not wait for pending copies.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tests.fibre_shim.streams import CUDARuntimeError, open_event, shared_event,
 _INVALID = 1  # cudaErrorInvalidValue
 _OUT_OF_MEMORY = 2
 _DEVICE_MEMORY = 2  # cudaMemoryTypeDevice
-# This many bytes at either end of new memory are overwritten, as by its last owner. Overwriting a
-# whole slab of 64 MB took half of a worker's time.
+# New memory contains garbage in this many bytes at either end, as if from its last owner.
+# Overwriting a whole slab of 64 MB took half of a worker's time.
 _WRITTEN_BYTES = 1 << 20
 
-# By address: memory of this process that others may open, and memory of others opened here.
+# By address: memory of this process, and memory of other processes that this one has opened.
 _shared: dict[int, Shared] = {}
 # Addresses that were opened, and addresses that were closed again.
 opened: list[int] = []
@@ -30,7 +30,7 @@ closed: list[int] = []
 
 
 class Memory:
-    """Memory of cudaMalloc, outside of any pool; `free_bytes` limits its total."""
+    """Memory of cudaMalloc, outside of any pool; `free_bytes` is the largest possible size."""
 
     free_bytes = 1 << 40
 
@@ -56,7 +56,7 @@ def is_shared(address: int) -> bool:
 
 
 def mappings_at(*addresses: int) -> list[Shared]:
-    """Return the shared memory at these addresses; it stays mapped while the result is kept."""
+    """Return the shared memory at these addresses; the result keeps this memory mapped."""
     return [
         one
         for at, one in [*_shared.items()]

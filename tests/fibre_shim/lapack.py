@@ -23,7 +23,7 @@ MOST_JACOBI = 32
 
 
 def _at(start: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Return an array whose first axis is the fastest."""
+    """Return an array in Fortran order: its first axis varies fastest."""
     dtype = np.dtype(dtype)
     steps = [dtype.itemsize]
     for length in shape[:-1]:
@@ -53,7 +53,7 @@ def _of(name: str, matrix: np.ndarray) -> Callable[..., Any]:
 
 
 def _factor(a: np.ndarray, uplo: int) -> int:
-    """Write the Cholesky factor into one triangle of a; return info."""
+    """Write the Cholesky factor into one triangle of `a`; return LAPACK's `info`."""
     assert uplo in (0, 1)
     found, info = _of("potrf", a)(np.asfortranarray(a), lower=uplo == 0, clean=0)
     np.copyto(a, found)
@@ -75,12 +75,12 @@ def _solve(a: np.ndarray, pivots: np.ndarray, b: np.ndarray, trans: int) -> None
 
 
 def _factor_of(alpha: int, dtype: np.dtype[Any]) -> Any:
-    """Return a host scalar, which is read during the call."""
+    """Return a scalar in host memory, which is read during the call."""
     return seen(SimpleNamespace(ptr=alpha), (1,), dtype, (dtype.itemsize,))[0]
 
 
 def _spectrum(a: np.ndarray, values: np.ndarray, uplo: int, jobz: int) -> int:
-    """Write eigenvalues, and eigenvectors (or meaningless values) into a; return info."""
+    """Write eigenvalues to `values`, and eigenvectors or NaN to `a`; return `info`."""
     assert np.isfinite(a).all(), "a method that goes on until it is done"
     found, vectors = np.linalg.eigh(a, "U" if uplo else "L")
     np.copyto(values, found)
@@ -391,7 +391,8 @@ def _xgeev(
 
     def decompose() -> None:
         assert np.isfinite(a).all(), "a method that goes on until it is done"
-        # For real matrices LAPACK returns pairs of vectors as cuSOLVER does.
+        # For a real matrix, LAPACK returns a complex eigenvector as two real columns, like
+        # cuSOLVER.
         *found, _, vectors, failed = _of("geev", a)(np.asfortranarray(a), compute_vl=0)
         np.copyto(values, found[0] if len(found) == 1 else found[0] + 1j * found[1])
         np.copyto(right, vectors if jobvr else np.nan)
@@ -417,8 +418,9 @@ def _destroy(kind: str, made: int) -> None:
 
 
 def _names(*functions: str) -> dict[str, Callable[..., Any]]:
-    """Return functions by their names for each dtype; syevd and orgqr have other names for complex
-    numbers.
+    """Return functions by their full names, for each dtype.
+
+    For complex dtypes, syevd and orgqr have other names.
     """
     others = {"syev": "heev", "orgqr": "ungqr"}
     found = {}

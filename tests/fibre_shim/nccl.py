@@ -1,11 +1,11 @@
 """CuPy's bindings of NCCL, for members that are threads of one process.
 
-These bindings are as strict as CuPy 14's: arguments must have the declared types and numbers that
-NCCL knows, and calls on an ended communicator are invalid. Two members on one GPU are rejected, and
-`destroy` returns when all members have called it, as NCCL documents.
+These bindings are as strict as CuPy 14's. Arguments must have the declared types, numbers must be
+ones that NCCL knows, and calls on an ended communicator are invalid. As NCCL documents, two members
+on one GPU are rejected, and `destroy` returns when all members have called it.
 
-Each communicator has a thread that runs a stream's work once all members have queued it. Until then
-later work of that stream waits, and an event recorded after it is not complete.
+Each communicator has a thread, which runs an operation once all members have queued it. Until then,
+later work of the same stream waits, and an event recorded after the operation is not complete.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class NcclError(RuntimeError):
 
     def __init__(self, status: int) -> None:
         self.status = status
-        # CuPy raises KeyError for later codes too.
+        # A status without a text raises KeyError, as in CuPy.
         super().__init__(f"NCCL_ERROR_{_TEXTS[status]}: text of NCCL")
 
 
@@ -77,7 +77,7 @@ class _World:
     def __init__(self, size: int) -> None:
         self.size = size
         self.changed = threading.Condition()
-        # By (rank, index of the launch): (name, its work).
+        # By (rank, index of the collective): the value that the rank contributes.
         self.calls: dict[tuple[int, int], Any] = {}
         self.mail: dict[tuple[int, int], list[np.ndarray]] = {}
         self.came: dict[int, int] = {}  # the GPU of each rank
@@ -119,7 +119,7 @@ def groupEnd() -> None:
         return
     parts, _grouped.parts = _grouped.parts, []
     by_target: dict[tuple[Any, int], list[Callable[[], None]]] = {}
-    # The calls of a group run immediately, and sends do not wait for receives.
+    # Run sends before receives: in a group, a send does not wait for its receive.
     for comm, stream, part in sorted(parts, key=lambda one: one[2].__qualname__, reverse=True):
         by_target.setdefault((comm, stream), []).append(part)
     for (comm, stream), works in by_target.items():
@@ -240,8 +240,8 @@ class NcclCommunicator:
 
     def _wait(self, is_there: Callable[[], bool]) -> None:
         world = self.world
-        # As in NCCL, an operation that a peer has aborted keeps waiting here until it is aborted
-        # here too.
+        # As in NCCL, after a peer has aborted an operation, this member waits until the operation
+        # is aborted here too.
         assert world.changed.wait_for(lambda: is_there() or not self.is_open, _PATIENCE_S)
         if not is_there():
             raise _Aborted

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The process, its descriptor, the size, a number equal at both ends, and the handle's mark.
+# The process id, its descriptor, the size, a number that the creator chose, and a mark.
 _HANDLE = struct.Struct("<QQQQ8s24x")
 _MARK = b"fibreipc"
 
@@ -41,7 +41,7 @@ def close_file(shared: Shared) -> None:
 
 
 def is_own(handle: bytes) -> bool:
-    """Return whether the memory belongs to this process."""
+    """Return whether this process has created the memory of a handle."""
     return _HANDLE.unpack(handle)[0] == os.getpid()
 
 
@@ -51,7 +51,7 @@ def number_of(handle: bytes) -> int:
 
 
 def opened(handle: bytes) -> Shared | None:
-    """Return another process's memory, mapped; None if the handle is unknown."""
+    """Map the memory of another process, and return it; None if the handle is invalid."""
     pid, fd, size, number, mark = _HANDLE.unpack(handle)
     if mark != _MARK:
         return None

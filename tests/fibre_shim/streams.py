@@ -1,7 +1,7 @@
 """Devices, streams and events of the CuPy shim: work runs when it is queued.
 
 Only copies of pinned memory, and of memory shared between processes, are delayed, until the next
-work or a wait. Events that processes share exchange their progress.
+work or a wait. Processes that share an event see its progress in shared memory.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tests.fibre_shim import shared_files
 from tests.fibre_shim.shared_files import Shared
 
 DEVICES = 2
-# How long a GPU waits for another process's GPU before it counts as hanging.
+# A GPU that waits longer than this for other work counts as hanging.
 _PATIENCE_S = 20.0
-# After this time a GPU has finished its work, even if nothing waits.
+# A GPU has finished its delayed copies after this time, even if nothing waits for them.
 _SOON_S = 0.002
 
 
@@ -66,7 +66,7 @@ class Event:
     _made = 0
     # An event opened by its handle has only these attributes.
     graph: Capture | None = None
-    # Work of other threads (nccl.py) that the stream had not finished when this was recorded.
+    # Work of other threads (nccl.py) that the stream had not finished when the event was recorded.
     pending: Sequence[threading.Event] = ()
 
     def __init__(
@@ -114,7 +114,7 @@ def is_pending(handle: int) -> bool:
     return event is not None and any(not one.is_set() for one in event.pending)
 
 
-# Counts of a shared event: how often it was recorded, and how many of these its GPU has reached.
+# The size of an event's two counts: how often it was recorded, and how often its GPU reached it.
 _COUNTS_BYTES = 16
 _events: dict[int, Shared] = {}
 
@@ -148,13 +148,14 @@ def _wait_for_others(event: Event) -> None:
 
 
 class Capture(list[Callable[[], object]]):
-    """Captured work of a stream, and of the streams that waited for its events."""
+    """Captured work of a stream, and of the streams that have waited for events in its capture."""
 
     def __init__(self, origin: Stream) -> None:
         super().__init__()
         self.origin = origin
         self.streams = [origin]
-        # The number of works that precede each event, and each stream's position.
+        # By event: the number of works before it. By stream: the number of works up to its last
+        # one.
         self.events: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self.joined = 0
@@ -212,7 +213,7 @@ class Stream:
         self._pending: dict[int, list[threading.Event]] = {}
 
     def unfinished(self) -> list[threading.Event]:
-        """Return the work of other threads that precedes later work of this stream."""
+        """Return the work of other threads that later work of this stream must wait for."""
         pending = self._pending.get(state.device, [])
         if pending:
             pending = self._pending[state.device] = [one for one in pending if not one.is_set()]
@@ -270,7 +271,7 @@ class Stream:
         self.finish()
 
     def finish(self) -> None:
-        """Wait for all work, as a copy to the host does: tests count that as one wait."""
+        """Wait for all work, as a copy to the host does; tests count this as one wait."""
         arrive()
         for one in self.unfinished():
             assert one.wait(_PATIENCE_S), "the GPU waits for ever for another one"
@@ -285,7 +286,7 @@ _late: list[Callable[[], object]] = []
 
 
 def queue(work: Callable[[], object]) -> None:
-    """Run the work of the current stream, or record it during a capture."""
+    """Run `work` on the current stream, or record it during a capture."""
     stream = state.streams[state.device][-1]
     if stream.captured is None:
         arrive()
@@ -299,8 +300,8 @@ def queue(work: Callable[[], object]) -> None:
 def late(work: Callable[[], object], stream: Stream) -> None:
     """Delay a copy until the next work or wait on any stream.
 
-    So code that lacks a wait, which a GPU requires, reads the destination before the copy, or
-    overwrites the source, and its test fails.
+    If code lacks a wait that a GPU requires, it therefore reads the destination, or overwrites the
+    source, before the copy, and its test fails.
     """
     if stream.captured is None:
         _late.append(work)

@@ -166,7 +166,7 @@ extern "C" __global__ void beside(float* x, float* y, int n) {
     ],
 )
 def test_a_write_beside_an_array_is_an_error_and_hurts_nothing(touch: str, told: str) -> None:
-    # Views inside one larger array.
+    # x and y are views inside one larger array.
     whole = np.zeros(64, np.float32)
     x, y = whole[8:16], whole[32:40]
     with pytest.raises(KernelError, match=told):

@@ -1,4 +1,4 @@
-"""Nodes that users have seen get the class of their name and keep the data of their kind."""
+"""A Node that is shown to users gets the class with its name, and keeps the data of its kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Doubled(CallNode):
     factors: list[int]
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return g times the factors. This shows the Node to the user, as a hook would."""
+        """Show the Node to the user, as a hook would, and return `g` times the factors' sum."""
         self.shown()
         return (g * sum(self.factors),)
 

@@ -23,7 +23,7 @@ def test_tangent_dies_outside_of_the_locks() -> None:
         seen.extend([ForwardADLevel.try_get_by_idx(level), len(at), outer.contains(at)])
 
     def look_from_another_thread(at: ForwardADLevel) -> None:
-        # Called when the tangent is freed; the other thread would block on a held lock.
+        # Called when the tangent is freed. If a lock is held at that time, the other thread blocks.
         thread = threading.Thread(target=take_all_locks, args=(at,))
         thread.start()
         thread.join(5)
@@ -44,7 +44,7 @@ def test_tangent_dies_outside_of_the_locks() -> None:
 
 
 class OnlyOne:
-    """A lock that fails if its thread already holds a lock of this class."""
+    """A lock that fails if the thread already holds another lock of this class."""
 
     held = threading.local()
 

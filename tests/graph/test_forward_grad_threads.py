@@ -1,4 +1,4 @@
-"""Levels and tangents are consistent for a second thread, wherever the first is stopped."""
+"""Levels and tangents are consistent for a thread, wherever another thread is stopped."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_switch_used_as_a_decorator_speaks_of_the_function_alone() -> None:
 def test_ctrl_c_on_the_way_into_a_mode_leaves_the_one_before() -> None:
     for place in each_ctrl_c(lambda: fd.no_grad().__enter__):
         assert fd.is_grad_enabled(), f"place {place}"
-    set_grad_mode(True)  # the last call was not interrupted
+    set_grad_mode(True)  # undo the last call, which was not interrupted
     assert modes.grad_off == 0
 
 
@@ -64,7 +64,7 @@ def test_ctrl_c_on_the_way_out_of_a_mode_brings_the_one_before() -> None:
         mode.__enter__()
         return lambda: mode.__exit__(None, None, None)
 
-    begin = 2  # the first lines of the lambda and of __exit__, before any code of fastdist
+    begin = 2  # before fastdist's code: the first lines of the lambda and of `__exit__`
     for place in each_ctrl_c(prepare):
         assert place < begin or fd.is_grad_enabled(), f"place {place}"
         set_grad_mode(True)

@@ -1,4 +1,4 @@
-"""Tensors that depend on a transform's inputs are known."""
+"""Tensors that depend on the inputs of a transform are recognized."""
 
 from __future__ import annotations
 

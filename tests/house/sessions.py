@@ -1,7 +1,7 @@
 """Interactive sessions on pages: `python -m tests.house.sessions PAGE ...` runs them.
 
-An error is compared without the module of its class, over as many lines as it has. `...` matches
-output that differs from run to run. Readers may have no GPU, so CuPy is hidden.
+All lines of an error are compared, but not the module of its class. `...` matches output that
+differs from run to run. CuPy is hidden, because a reader may have no GPU.
 """
 
 from __future__ import annotations
@@ -56,5 +56,5 @@ def differences(page: Path) -> str:
 
 if __name__ == "__main__":
     sys.modules["cupy"] = None  # type: ignore[assignment]
-    tempfile.tempdir = str(Path.cwd())  # the caller removes all that sessions leave here
+    tempfile.tempdir = str(Path.cwd())  # the caller removes what sessions leave here
     sys.stdout.write("".join(differences(Path(argument)) for argument in sys.argv[1:]))

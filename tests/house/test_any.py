@@ -1,4 +1,4 @@
-"""Parameters of ops have types: few are `Any`, and the share only falls."""
+"""Most parameters of ops have types other than `Any`, and the share of `Any` only falls."""
 
 from __future__ import annotations
 

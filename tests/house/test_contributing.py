@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md: their blocks make an op of each form, a layer and an optimiser.
+"""The recipes of CONTRIBUTING.md: the code blocks of the page make ops, a layer and an optimizer.
 
 The blocks are written into a copy of the tree, and the tests that the page names are run there.
 """
@@ -29,12 +29,12 @@ _FILES = (
     "tests/optim",
     "tests/house/test_twins.py",
 )
-# Select the new tests, and the tests which require a row of every op, layer and optimiser.
+# Select the new tests, and the tests that require a row for each op, layer and optimiser.
 _NAMES = (
     "squareplus or pair_sums or Squareplus or SignMomentum or sign_momentum"
     " or (test_every and not test_every_property and not test_every_derivative)"
 )
-# Calls that a user would make, in addition to the tables of tests.
+# Calls that a user would make, which the tables of tests do not contain.
 _PROGRAM = """
 import fastdist as fd
 
@@ -72,7 +72,7 @@ class Tree:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # Include compiled Python files; they stay valid because modification times are copied too.
+        # Copy compiled Python files too. They stay valid, because modification times are copied.
         skip = shutil.ignore_patterns("distributed", "interop")
         for name in _COPIED:
             if (ROOT / name).is_dir():

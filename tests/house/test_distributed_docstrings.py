@@ -1,7 +1,8 @@
-"""The public functions and classes of the distributed rooms say what each parameter means."""
+"""The docstrings of public functions and classes for distributed work explain each parameter."""
 
 from __future__ import annotations
 
+import doctest
 import enum
 import importlib
 import inspect
@@ -9,9 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from fastdist.distributed import Store
+import fastdist.distributed as dist
+from fastdist.distributed import ProcessGroup, Store, Work
+from fastdist.distributed.optim import DistributedOptimizer
 from fastdist.distributed.rpc import Future, RRef
 from fastdist.namespace.names import words
+from tests.house.test_examples import printed_by
 
 ROOMS = words(
     """
@@ -20,7 +24,7 @@ ROOMS = words(
     """
 )
 UNSAID = {"self", "args", "kwargs"}
-# PyTorch's names of internals: agents, handlers and options of methods of ProcessGroup.
+# PyTorch's names of internal classes: agents, handlers and options of ProcessGroup's methods.
 INTERNAL = re.compile(
     r"Agent|Backend|Context|Handler|Metadata|Options$|Profiler|Reply|handler|Work$|ProcessGroup$"
 )
@@ -36,10 +40,14 @@ def public() -> Iterator[tuple[str, Any]]:
             is_here = str(getattr(found, "__module__", "")).startswith("fastdist.distributed")
             if (is_made or inspect.isfunction(found)) and is_here and not name.startswith("_"):
                 yield f"{room}.{name}", found
-    for kind in (Future, RRef, Store):
-        for name in dir(kind):
-            if not name.startswith("_") and inspect.isfunction(getattr(kind, name)):
-                yield f"{kind.__name__}.{name}", getattr(kind, name)
+    for kind in (DistributedOptimizer, Future, ProcessGroup, RRef, Store, Work):
+        for name, method in methods(kind).items():
+            yield f"{kind.__name__}.{name}", method
+
+
+def methods(kind: type) -> dict[str, Any]:
+    names = [name for name in dir(kind) if not name.startswith("_")]
+    return {name: getattr(kind, name) for name in names if inspect.isfunction(getattr(kind, name))}
 
 
 def test_parameters_of_the_distributed_rooms_are_explained() -> None:
@@ -53,3 +61,30 @@ def test_parameters_of_the_distributed_rooms_are_explained() -> None:
             silent[name] = lacks
     assert seen > 200, "the list of public names is cut"
     assert silent == {}
+
+
+def test_methods_that_start_a_collective_say_their_result_and_errors() -> None:
+    starts = {
+        name: inspect.getdoc(method) or ""
+        for name, method in methods(ProcessGroup).items()
+        if inspect.signature(method).return_annotation == "Work"
+    }
+    assert len(starts) > 15
+    entries = ("Args:", "Returns:", "Raises")
+    lacks = {name: [one for one in entries if one not in doc] for name, doc in starts.items()}
+    assert {name: some for name, some in lacks.items() if some} == {}
+
+
+def test_examples_of_classes_and_methods_show_what_happens() -> None:
+    documented = {
+        f"{kind.__name__}.{name}".rstrip("."): inspect.getdoc(found) or ""
+        for kind in (ProcessGroup, Store, Work)
+        for name, found in {"": kind, **methods(kind)}.items()
+    }
+    parsed = {name: doctest.DocTestParser().get_examples(doc) for name, doc in documented.items()}
+    assert {"ProcessGroup.allreduce", "Store", "Work"} <= {name for name in parsed if parsed[name]}
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        assert "".join(printed_by(name, some) for name, some in parsed.items()) == ""
+    finally:
+        dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Pages show what happens, links lead to something, and figures match stored measurements."""
+"""Pages show real output, links have targets, and figures match stored measurements."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_programs_of_two_processes_print_what_is_shown(tmp_path: Path) -> None:
-    """One job runs README's program and the blocks that docs/distributed.md puts at its end."""
+    """One job runs the program of README.md and the blocks at the end of docs/distributed.md."""
     readme, page = ROOT / "README.md", DOCS / "distributed.md"
     (program,) = blocks(readme, "python")
     end = "rpc.shutdown()\n"
@@ -172,7 +172,7 @@ MODULES = {
     "cuda": "fastdist.cuda",
     "utils": "fastdist.utils",
 }
-# A misspelled name in docs/pytorch.md, a logger, and names of PyTorch's commands.
+# A name that docs/pytorch.md misspells, a logger, and names of PyTorch's commands.
 NO_NAMES = {
     "torch.rnadn",
     "fastdist.unread_errors",
@@ -190,7 +190,7 @@ def module_is_there(name: str) -> bool:
 
 
 def in_code(page: Path) -> str:
-    """Return the text in backquotes, and the code blocks."""
+    """Return the texts in backquotes and the code blocks of a page."""
     return " ".join(re.findall(r"```.*?```|`[^`]+`", page.read_text(), re.DOTALL))
 
 
@@ -375,5 +375,5 @@ def test_picture_is_drawn_from_a_run(tmp_path: Path) -> None:
         one.text or "" for one in ElementTree.parse(out).iter("{http://www.w3.org/2000/svg}title")
     ]
     assert sum(tip.startswith("MmBackward0, ") for tip in tips) == 2 * 3 * 4
-    # Several small gradients may be sent in one message.
+    # Several small gradients may be sent in one message, so the number of messages varies.
     assert 2 <= sum(tip.startswith("gradients sent ") for tip in tips) <= 8

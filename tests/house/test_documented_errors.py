@@ -1,7 +1,7 @@
-"""The most used names list the errors that wrong arguments raise, and those errors are raised.
+"""The most used names document the errors that wrong arguments raise, and calls raise these errors.
 
-Each line of `documented_errors.txt` has a name, an error of its docstring, and a call that raises
-it.
+Each line of `documented_errors.txt` has a name, an error in the docstring of this name, and a call
+that raises the error.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import builtins
 import functools
 import pickle
 import re
+import traceback
 from pathlib import Path
+from typing import NamedTuple
 
 from fastdist.core import errors
+from fastdist.core.folded_frames import OUR_FOLDER
 from fastdist.namespace.names import words
 from tests.house.test_examples import GIVEN, NAMES, doc_of
 
@@ -54,22 +57,47 @@ def class_named(name: str) -> type[BaseException]:
     return found
 
 
+# The errors of these names show frames of fastdist: methods and constructors whose time matters.
+SHOWN = words(
+    """
+    Size Tensor Tensor.data_ptr Tensor.is_contiguous Tensor.numpy Tensor.unfold clone compile device
+    manual_seed nn.Module nn.Parameter optim.Optimizer scatter utils.data.Dataset
+    """
+)
+
+
+class Raised(NamedTuple):
+    """The class of a call's error, its frames in fastdist, and the other errors that are shown."""
+
+    kind: type[BaseException]
+    num_frames: int
+    causes: tuple[BaseException, ...]
+
+
 @functools.cache
-def raised_by(call: str) -> type[BaseException]:
+def raised_by(call: str) -> Raised:
     try:
-        eval(call, dict(GIVEN))
+        eval(call, {"__name__": __name__, **GIVEN})
     except Exception as error:
-        return type(error)
-    return type(None)  # type: ignore[return-value]
+        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        context = None if error.__suppress_context__ else error.__context__
+        causes = tuple(one for one in (error.__cause__, context) if one is not None)
+        return Raised(type(error), sum(file.startswith(OUR_FOLDER) for file in files), causes)
+    return Raised(type(None), 0, ())  # type: ignore[arg-type]
 
 
 def test_documented_errors_are_raised() -> None:
     found = [
-        f"{call} raised {raised_by(call).__name__}, not {error}"
+        f"{call} raised {raised_by(call).kind.__name__}, not {error}"
         for _, error, call in ROWS
-        if not issubclass(raised_by(call), class_named(error))
+        if not issubclass(raised_by(call).kind, class_named(error))
     ]
     assert found == []
+
+
+def test_documented_errors_show_neither_frames_of_fastdist_nor_private_causes() -> None:
+    assert [call for _, _, call in ROWS if raised_by(call).causes] == []
+    assert {name for name, _, call in ROWS if raised_by(call).num_frames} == SHOWN
 
 
 def test_errors_that_are_raised_are_documented() -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Internal: a parent process tells its children that it chose OPENBLAS_CORETYPE.
+# Internal: a parent process sets it to tell its children that it chose OPENBLAS_CORETYPE.
 INTERNAL = {"FASTDIST_OPENBLAS_CORETYPE"}
 
 

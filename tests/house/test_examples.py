@@ -80,11 +80,35 @@ def test_arguments_are_explained(part: int) -> None:
     assert {name: lacks for name, lacks in silent.items() if lacks} == {}
 
 
+# An entry says the meaning of None, or that the parameter has no effect.
+NONE = re.compile(r"\bNone\b|\bdefault\b|\b[Ii]gnored\b")
+
+
+def unexplained_nones(name: str) -> set[str]:
+    """Return the parameters whose default is None, and whose entry does not say what that means."""
+    try:
+        parameters = inspect.signature(object_of(name)).parameters.values()
+    except ValueError:
+        return set()
+    found = re.findall(
+        r"^    \*{0,2}(\w+): (.*\n(?:        .*\n)*)", doc_of(name) + "\n", re.MULTILINE
+    )
+    entries = dict(found)
+    nones = {one.name for one in parameters if one.default is None and one.name[0] != "_"}
+    return {one for one in nones if not NONE.search(entries.get(one, ""))}
+
+
+def test_a_default_of_none_is_explained() -> None:
+    silent = {name: unexplained_nones(name) for name in NAMES}
+    assert {name: some for name, some in silent.items() if some} == {}
+
+
 def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     examples = {name: doctest.DocTestParser().get_examples(doc_of(name)) for name in NAMES}
     assert [name for name, some in examples.items() if not some] == []
-    # The examples of these names start and end the worker that the other examples call.
+    # The first examples to run: they start and end the worker that the examples of other names
+    # call.
     first = [name for name in NAMES if "rpc.init_rpc(" in doc_of(name)]
     wrong = [text for name in first if (text := printed_by(name, examples[name]))]
     place = f"file://{tmp_path}/store"
@@ -99,7 +123,7 @@ def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def printed_by(name: str, examples: list[doctest.Example]) -> str:
-    """Return the differences between the output of examples and the docstring."""
+    """Run examples, and return the differences between their output and the docstring."""
     torch.manual_seed(0)
     test = doctest.DocTest(examples, dict(GIVEN), name, None, None, None)
     printed: list[str] = []

@@ -1,4 +1,4 @@
-"""Sessions of all pages, and programs of the guides in docs/guides, print the output they show."""
+"""The sessions of all pages, and the programs of docs/guides, print the output that pages show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ROOT / "docs" / "guides"
 FORWARD_MODE = GUIDES / "forward-mode.md"
 SVG = "{http://www.w3.org/2000/svg}"
-# By page and program name: the options of `fastdist run` that start the program.
+# By page and program: the options of `fastdist run` with which the program is started.
 PROGRAMS = {
     "start.md": {"two.py": ["-n", "2"]},
     "errors.md": {"mistakes.py": ["-n", "2"]},
@@ -24,7 +24,7 @@ PROGRAMS = {
     "inside.md": {"life.py": ["-n", "2", "--restart=worker", "--max-restarts", "1"]},
 }
 
-# Forked workers do not read --as-torch; tests/launch tests that option in new processes.
+# Forked workers do not read --as-torch; tests/launch tests this option in new processes.
 AS_TORCH = "import fastdist\n\nfastdist.install_as_torch()\n"
 
 
@@ -44,7 +44,7 @@ def test_sessions_print_what_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["newton", "maml", "rod"])
 def test_a_program_is_run_and_drawn(name: str, tmp_path: Path) -> None:
-    """The script that draws the pictures runs the programs of the page."""
+    """The script that draws the pictures also runs the programs of this page."""
     script, out, page = GUIDES.parent / "draw_forward_mode.py", tmp_path / "out.svg", FORWARD_MODE
     words = ["-n", "3", str(script), name, "--out", str(out)]
     done = forked_programs.run(["-m", "fastdist.run", *words], tmp_path)
@@ -76,7 +76,7 @@ def test_a_program_prints_what_is_shown(page: str, name: str, tmp_path: Path) ->
 
 
 def shown_after(page: Path, name: str) -> list[str]:
-    """Return the lines that a page shows as output of the command that starts a program."""
+    """Return the lines that a page shows as the output of the command that starts a program."""
     commands = {text.split("\n", 1)[0]: text for text in blocks(page, "console")}
     (shown,) = [text for first, text in commands.items() if first.endswith(f" {name}")]
     command, *lines = shown.splitlines()

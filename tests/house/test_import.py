@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Modules of Python's standard library that the import loads beyond NumPy's.
+# Modules of Python's standard library that `import fastdist` loads in addition to NumPy's.
 _EXPECTED = {"bisect", "copy", "gc", "heapq", "mmap", "threading", "traceback"}
 _ROOMS = {
     *("as_torch", "core", "devices", "dispatch", "engine", "graph", "kernels"),
@@ -20,7 +20,7 @@ _ROOMS = {
 }
 
 
-# An editable install loads modules at startup; they must not hide modules that the import loads.
+# Editable installs load modules at startup; these must not hide modules that the import loads.
 _PATHS = [str(Path(np.__file__).parents[1]), str(Path(__file__).parents[2])]
 _BARE = f"import sys; sys.path += {_PATHS}; "
 

@@ -304,7 +304,7 @@ def listed(lines: list[str]) -> str:
 
 
 def test_every_module_is_in_a_room() -> None:
-    # These two folders only contain rooms; other modules directly inside them would be in no room.
+    # These two folders contain only rooms. Any other module directly inside would be in no room.
     halls = {"", "kernels", "distributed"}
     homeless = {name for name in modules() if room_of(name) in halls} - halls
     assert homeless == set(), "give each a row in ROOMS, and one in CONTRIBUTING.md"
@@ -380,7 +380,7 @@ def test_the_folders_of_rpc_stand_on_each_other() -> None:
 
 
 def edges_of_rpc() -> dict[str, set[str]]:
-    """Return which parts of distributed/rpc (folders or files) import which others."""
+    """Return, for each part of distributed/rpc (a folder or file), the parts that it imports."""
     edges: dict[str, set[str]] = {}
     for found in imports_of_the_package():
         importer, target = (part_of_rpc(name) for name in (found.importer, inside(found.imported)))

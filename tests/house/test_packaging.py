@@ -1,4 +1,4 @@
-"""The wheel and the sdist contain the files of the tree; imports are fast and print nothing."""
+"""The wheel and the sdist contain the right files; the import is fast and prints nothing."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def files_of_the_tree(*folders: str) -> set[str]:
-    """Return the files that git tracks, or would add, in some folders or in all."""
-    # The user who runs the tests may not own the clone, and then git would refuse to read it.
+    """Return the files in these folders, or in all, that git tracks or would add."""
+    # The user who runs the tests may not own the clone. By default git would refuse to read it.
     git = ["git", "-c", "safe.directory=*"]
     listing = run(*git, "ls-files", "--cached", "--others", "--exclude-standard", *folders)
     return {name for name in listing.splitlines() if (ROOT / name).is_file()}
@@ -56,7 +56,7 @@ def files_of_the_package() -> set[str]:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the sdist from git's files alone, so that it does not include old build output."""
+    """Build the sdist from git's files only, so that it contains no old build output."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("sdist")
     for name in files_of_the_tree():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,9 +66,9 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from the sdist, as an installer does without a wheel."""
+    """Build the wheel from the sdist, like an installer that finds no wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    # Python 3.11.3 and older, which Debian 12 has, cannot extract with filters.
+    # Python 3.11.3 and older (Debian 12) cannot extract archives with a filter.
     checked: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, **checked)
@@ -76,7 +76,8 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", source, folder)
 
 
-# The archives are temporary: compressing 23 MB would take 3 s, and logging each file 2 s more.
+# The archives are temporary. Compressing 23 MB would take 3 s; logging each file would take 2 s
+# more.
 QUICKLY = "import zlib; real = zlib.compressobj; zlib.compressobj = lambda _, *rest: real(0, *rest)"
 QUIET = "config_settings={'--global-option': '--quiet'}"
 
@@ -164,7 +165,7 @@ def test_an_uninstalled_checkout_finds_the_kernels_beside_it() -> None:
 
 
 def test_import_is_quiet() -> None:
-    """The import starts no compiler, GPU library, socket or thread, so the importer may fork."""
+    """The import starts no compiler, GPU library, socket or thread, so the process may fork."""
     program = (
         "import sys, threading, fastdist\n"
         "heavy = {'numba', 'llvmlite', 'cupy', 'zmq', 'torch', 'multiprocessing', 'asyncio'}\n"

@@ -1,4 +1,4 @@
-"""Each rule finds its examples, plain sentences pass, and limits only shrink."""
+"""Each rule finds faults in its examples, plain sentences have no fault, and limits only shrink."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.prose import Prose, prose_of
 
 
 def found(folder: Path, name: str, text: str) -> list[tuple[str, str]]:
-    """Return kind and text of the prose in a file."""
+    """Write a file, and return the kind and the text of each piece of prose in it."""
     return [(one.kind, one.text) for one in whole(folder, name, text)]
 
 

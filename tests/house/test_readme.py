@@ -1,4 +1,4 @@
-"""README.md stays under its length limit, and its commands are the executed ones."""
+"""README.md is not too long, and the commands that it shows are the ones that tests execute."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.site, pytest.mark.timeout(400)]
-# Attributes whose values a browser fetches, and rel= values of links that it does not follow.
+# By tag, the attribute whose URL a browser fetches; and the rel= values of links that it ignores.
 FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 NOT_FETCHED = {"canonical", "next", "prev"}
 

@@ -18,10 +18,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("fastdist", "kernels", "tests", "bench")
 SUFFIXES = {".py", ".pyi", ".cu", ".cuh", ".h", ".cpp"}
-# Above 400 lines a file may have two topics; a file with one topic may grow to the hard limit.
+# A file of more than 400 lines may have two topics. If it has one topic, it may grow to this limit.
 MAX_FILE_LINES = 550
 MAX_FUNCTION_LINES = 60
-# The most files that one folder may hold.
+# The largest number of files in one folder.
 MAX_MODULES = 40
 GENERATED = {"fastdist/__init__.pyi", "fastdist/nn/functional.pyi", "fastdist/tensor/methods.pyi"}
 
@@ -43,7 +43,7 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
 
 
 def statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the module and all its statements, but no expressions: a tenth of all nodes."""
+    """Yield the module and all its statements, a tenth of its nodes, but no expressions."""
     left: list[ast.AST] = [tree]
     while left:
         node = left.pop()
@@ -57,8 +57,8 @@ class Parsed(NamedTuple):
 
     functions: list[tuple[str, int, int]]
     docstrings: list[tuple[str, str]]  # by the name of the documented object
-    imports: list[ast.Import | ast.ImportFrom | ast.Call]  # a call may import a module too
-    annotations: tuple[int, int]  # the number of annotated parameters, and of `Any` among them
+    imports: list[ast.Import | ast.ImportFrom | ast.Call]  # a call may also import a module
+    annotations: tuple[int, int]  # the numbers of annotated parameters, and of `Any` among them
     is_empty: bool
 
 

@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
-# Kernels without a CUDA twin: their ops use them on the CPU only, and other devices use expressions
-# (tests/ops/nn/test_norm_slopes.py). See may_fuse in fastdist/ops/reduce/row_slopes.py.
+# Kernels without a CUDA twin. Their ops use them only on the CPU, and use expressions on other
+# devices (tests/ops/nn/test_norm_slopes.py). See may_fuse in fastdist/ops/reduce/row_slopes.py.
 ON_THE_CPU = {
     "nn.channel_norms.by_known",
     "nn.channel_norms.groups",

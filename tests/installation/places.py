@@ -11,7 +11,7 @@ INFO = f"torch-{TORCH_VERSION}.dist-info"
 
 
 def make_place(folder: Path, pip_conf: str | None = None) -> Environment:
-    """Make an environment with another distribution and, if given, a pip.conf."""
+    """Make an environment that has another distribution and, if `pip_conf` is given, a pip.conf."""
     site = folder / "lib" / "site-packages"
     (site / "einops-0.8.2.dist-info").mkdir(parents=True)
     (site / "einops-0.8.2.dist-info" / "METADATA").write_text("Name: einops\nVersion: 0.8.2\n")
@@ -22,7 +22,7 @@ def make_place(folder: Path, pip_conf: str | None = None) -> Environment:
 
 
 def add_torch(place: Environment, version: str = "2.14.1", installer: str = "pip") -> None:
-    """Write the files of another torch, like an installer."""
+    """Write the files of PyTorch's torch, as an installer would."""
     site = Path(place.site_packages)
     info = site / f"torch-{version}.dist-info"
     info.mkdir()

@@ -72,7 +72,7 @@ def test_a_module_of_another_torch_is_not_removed(place: Environment) -> None:
 def run(
     place: Environment, program: str, *, has_fastdist: bool
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in which the installed `torch` comes before any other."""
+    """Run a program that imports the installed `torch` before any other `torch`."""
     more = [ROOT, str(Path(np.__file__).parents[1])] if has_fastdist else []
     path = os.pathsep.join([place.site_packages, *more])
     return subprocess.run(
@@ -120,7 +120,7 @@ def test_the_module_warns_where_it_was_replaced_in_part(
 @pytest.mark.parametrize("other", [False, True])
 def test_without_fastdist_the_import_names_the_remedy(place: Environment, other: bool) -> None:
     if other:
-        # The package index has another project with this name.
+        # Simulate another project with the name fastdist, which the package index has.
         (Path(place.site_packages) / "fastdist.py").write_text("")
     done = run(place, "import torch", has_fastdist=False)
     assert done.returncode == 1

@@ -140,7 +140,7 @@ def test_either_command_continues_after_the_other_was_killed_at_any_step(
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Let each file change from this step on fail, including the changes that would undo it."""
+    """Let all file changes fail from this step on, including those that would undo earlier ones."""
     done = [0]
 
     def dying(function: Any) -> Any:
@@ -160,7 +160,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, fails_at: int, error: BaseException) -> list[int]:
-    """Let one of the calls that change files fail; later calls, which undo the change, succeed."""
+    """Let one call that changes files fail. Later calls, which undo earlier changes, succeed."""
     done = [0]
 
     def failing(function: Any) -> Any:
@@ -261,7 +261,7 @@ def test_two_pythons_of_one_prefix_keep_a_line_each(
     use(monkeypatch, other)
     install.install(variables(place))
     assert Path(place.pip_file).read_text().count(constraint.FILE_NAME) == 2
-    # pip reads both files; a marker limits each to its Python version.
+    # pip reads the configuration of both Pythons; a marker limits each line to one Python version.
     assert "; python_version ==" in Path(constraint.file_of(other)).read_text()
     install.uninstall()
     assert Path(place.pip_file).read_text() == alone

@@ -1,4 +1,4 @@
-"""The effective constraints are those that pip reads from its files and variables."""
+"""The effective constraints are those that pip reads from configuration files and variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
 
 
 def environment(folder: Path, **files: str) -> Environment:
-    """Write configuration files whose constraint names their level."""
+    """Write configuration files; the first letter of a constraint names its level."""
     for path, text in zip((GLOBAL, USER, SITE, EXTRA), ("g", "u", "s", "x"), strict=True):
         if text in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def test_the_strongest_level_holds(
 
 
 def test_pip_agrees(tmp_path: Path, variables: dict[str, str]) -> None:
-    """Run pip with configuration of all levels except the environment's own."""
+    """Compare with pip's own configuration on all levels, except that of the environment."""
     files = {"g": IN_INSTALL, "u": IN_GLOBAL, "x": IN_INSTALL}
     place = environment(tmp_path, **files)
     given = {**variables, "PIP_CONFIG_FILE": str(tmp_path / EXTRA)}

@@ -24,7 +24,7 @@ def test_nothing_is_said_where_all_is_well(place: Environment, tmp_path: Path) -
     assert state.note(place, ["", "/none", state.FOLDER]) is None
     other = make_place(tmp_path / "w")
     add_torch(other)
-    # If fastdist's torch was never installed, a real torch is the user's choice.
+    # If fastdist's `torch` was never installed, the user has chosen PyTorch's torch.
     assert state.note(other, [other.site_packages]) is None
 
 

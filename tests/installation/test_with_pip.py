@@ -1,4 +1,4 @@
-"""pip accepts the installed `torch` in a real environment, without an index, and keeps it.
+"""pip accepts the installed `torch` in a real environment, without a package index, and keeps it.
 
 The wheels are made here: a newer torch, two versions of torchvision that need different torch
 versions, and a package that needs torchvision and an extra of torch.
@@ -90,7 +90,7 @@ class Place(Environment):
     """An environment with its Python."""
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run the environment's Python with only the environment's own pip configuration."""
+        """Run the environment's Python; pip reads only the configuration of this environment."""
         home = {"HOME": self.prefix, "XDG_CONFIG_DIRS": self.prefix, "PATH": os.defpath}
         return subprocess.run(
             [os.path.join(self.prefix, "bin", "python"), *arguments],
@@ -135,7 +135,7 @@ def test_the_command_makes_it_the_torch_of_plain_python(bare: Place) -> None:
 
 
 def test_the_page_shows_what_happens(bare: Place, wheels: Path) -> None:
-    """Run the session of docs/packages.md, with a local package instead of the one on the index."""
+    """Run the session of docs/packages.md, with a local package in place of that on the index."""
     text = (ROOT / "docs" / "packages.md").read_text()
     session = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     commands = re.findall(r"^\$ \.venv/bin/(.*)\n((?:[^$].*\n)*)", "".join(session), re.MULTILINE)

@@ -36,7 +36,7 @@ def _try(installer: str, python: str, folder: Path) -> None:
     fastdist, own = str(bin_ / "fastdist"), str(bin_ / "python")
     variables = {"VIRTUAL_ENV": str(folder)}
     start = [own, "-m"]
-    # uv reads only the environment's folder, so it needs the installed distribution.
+    # uv reads only the environment's folder, so the distribution must be installed in this folder.
     if installer != "as-torch pip":
         report = _run(fastdist, "as-torch", "--install")
         (line,) = [one for one in report.splitlines() if "export UV_CONSTRAINT=" in one]

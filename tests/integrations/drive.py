@@ -44,7 +44,7 @@ def run_on_dask(size: int, restarts: int, train: Callable[..., Any], words: list
 def dask_cluster(size: int) -> Any:
     """Return a cluster of processes on this machine.
 
-    Dask gives up a process if its restart takes longer than 15 s; a busy machine takes longer.
+    Dask gives up a process whose restart takes longer than 15 s, as it may on a busy machine.
     """
     import dask
     from distributed import LocalCluster

@@ -64,7 +64,7 @@ class OnDask:
 
 
 def raise_on_purpose() -> None:
-    """Raise in rank 1 while the other rank waits for it."""
+    """Raise in rank 1 while rank 0 waits for rank 1."""
     from fastdist.distributed import rpc
 
     rank = int(os.environ["RANK"])
@@ -75,7 +75,7 @@ def raise_on_purpose() -> None:
 
 
 def end_in_first_life() -> tuple[int, float]:
-    """Sum over the ranks; in the first life of the group, rank 1 is killed instead."""
+    """Return a sum over the ranks. In the first life of the group, kill rank 1 instead."""
     dist.init_process_group()
     if dist.get_rank() == 1 and dist.restart_count() == 0:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -94,7 +94,7 @@ def call_others() -> tuple[str, list[int]]:
 
 
 def pids_by_name(client: Any) -> dict[str, list[int]]:
-    """Return the answers of workers that a plugin has joined; others give no answer."""
+    """Return the answers of the workers that a plugin has joined; other workers give no answer."""
     found = {}
     for address in client.nthreads():
         with suppress(Exception):
@@ -121,7 +121,7 @@ def print_plugin(client: Any) -> None:
 
 
 def place() -> tuple[str, str]:
-    """Return rank and world size from the environment."""
+    """Return this worker's rank and world size, from the environment."""
     return os.environ["RANK"], os.environ["WORLD_SIZE"]
 
 

@@ -20,9 +20,9 @@ from tests.launch import mpirun
 
 ROOT: Final = str(Path(fastdist.__file__).parents[1])
 _PACKAGES: Final = {"ray": "ray", "dask": "distributed", "torchrun": "torch"}
-# This bound only ends a hang; guarantees are tested with tighter bounds.
+# This bound only ends a test that hangs. Other tests check the guarantees with tighter bounds.
 BOUND_S: Final = 110.0
-# How often a worker may be restarted, on engines that restart workers.
+# How often an engine may restart a worker, if the engine restarts workers.
 RESTARTS: Final = 3
 
 
@@ -65,7 +65,7 @@ class Command:
 
 
 class Job:
-    """The commands of a job. With `replaces`, a killed command is restarted, as by a kubelet."""
+    """The commands of a job. With `replaces`, killed commands start again, as by a kubelet."""
 
     def __init__(self, folder: Path, *, replaces: bool = False) -> None:
         self.folder = folder

@@ -2,8 +2,8 @@
 
  python -m tests.integrations.lasting FOLDER
 
-In the folder, `up.RANK.LIFE` holds the id of a process that has joined, `saw.RANK.OTHER.LIFE` means
-that RANK has called that life of OTHER, and `stop` ends the job.
+In the folder, `up.RANK.LIFE` contains the id of a process that has joined. `saw.RANK.OTHER.LIFE`
+means that RANK has called the life LIFE of OTHER. `stop` ends the job.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Measure the table of docs/engines.md: `python -m tests.integrations.measure [ENGINE ...]`.
 
-Each row has times in seconds for two workers: from the command until both have called each other;
-from SIGKILL until a new process has called the other worker and was called (for rank 1, then for
-rank 0); and from the request to stop until all processes have ended.
+Each row has times in seconds for two workers. The first is the time from the command until both
+have called each other. The next two, for rank 1 and then rank 0, are the times from SIGKILL until a
+new process has called the other worker and was called. The last is the time from the request to
+stop until all processes have ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Ray cluster of one node, to which drivers connect: starting it takes seconds."""
+"""A Ray cluster of one node for several drivers, since starting a cluster takes seconds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RayCluster:
         """Start the cluster, and wait until it accepts drivers."""
         words = ["start", "--head", "--block", f"--port={self._port.number}", "--num-cpus=4"]
         words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false"]
-        # Otherwise drivers that name no cluster find this one, even after it has ended.
+        # Without this, drivers that name no cluster would find this one, even after it has ended.
         words += [f"--temp-dir={self._folder}/ray"]
         root = str(Path(fastdist.__file__).parents[1])
         with open(self._folder / "out", "wb") as out:

@@ -15,19 +15,19 @@ from typing import Final
 from bench.kept_port import KeptPort
 
 COMMANDS: Final = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "scancel")
-# Both nodes are this machine. The store is on the first one, whose name is the number that stands
-# for 127.0.0.1: it resolves everywhere, and Slurm accepts it as a name other than `localhost`.
+# Both nodes are this machine. The store is on the first node. Its name is the number of the address
+# 127.0.0.1, since this resolves everywhere, and Slurm accepts it as different from `localhost`.
 NODES: Final = ("0x7f000001", "node2")
 _STARTS_WITHIN_S = 60.0
 
 
 def path_of(command: str) -> str | None:
-    """Return the path of a command; servers are in root's directories."""
+    """Return the path of a command; commands that are servers may be in root's directories."""
     return shutil.which(command, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
 class Slurm:
-    """The servers, from `start` to `close`; with `environment`, Slurm's commands find them."""
+    """Slurm's servers, from `start` to `close`. With `environment`, Slurm's commands find them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -100,7 +100,7 @@ class Slurm:
             f"SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd.%n.log",
             "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none",
             "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core",
-            # Nodes may claim more cores than this machine has.
+            # Let nodes claim more cores than this machine has.
             "SlurmdParameters=config_overrides\nReturnToService=2\nKillWait=10\nMailProg=/bin/true",
             *(
                 f"NodeName={name} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 "

@@ -55,7 +55,7 @@ def ray_cluster() -> Iterator[RayCluster]:
 
 @pytest.fixture(scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Yield the name of an engine; its cluster runs if drivers connect to one."""
+    """Yield the name of an engine. If its drivers connect to a cluster, that cluster runs."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "ray":
             for name, value in request.getfixturevalue("ray_cluster").environment.items():
@@ -82,7 +82,7 @@ def test_an_example_runs_unchanged(
 
 
 def all_have_seen(folder: Path, rank: int, life: int, size: int) -> bool:
-    """Return whether a life of a worker is up, and it and all others have called each other."""
+    """Return whether a life has joined, and has exchanged calls with all other workers."""
     others = [other for other in range(size) if other != rank]
     files = [f"up.{rank}.{life}", *(f"saw.{other}.{rank}.{life}" for other in others)]
     return all((folder / name).exists() for name in files)
@@ -93,9 +93,9 @@ def kill(folder: Path, rank: int, life: int) -> None:
 
 
 def kill_each_once(job: Job, size: int, *, all_restart: bool = False) -> list[float]:
-    """Kill each worker, the possible host of the store last; return how soon each worker was back.
+    """Kill each worker once, the possible host of the store last; return how soon each was back.
 
-    If all workers restart, the time ends when the last worker is back.
+    If all workers restart, each time ends when the last worker is back.
     """
     ranks = range(size)
     job.wait_until(lambda: all(all_have_seen(job.folder, rank, 0, size) for rank in ranks))
@@ -267,7 +267,8 @@ def test_workers_end_with_their_driver(engine: str, ending: int, tmp_path: Path)
         job.wait_until(lambda: driver.process.poll() is not None)
     finally:
         job.close()
-    # The driver has handled the KeyboardInterrupt of `run`; Dask's processes may print errors.
+    # The driver has handled the KeyboardInterrupt that `run` raised; Dask's processes may print
+    # errors.
     assert ending == signal.SIGKILL or "interrupted" in job.output
 
 

@@ -1,4 +1,4 @@
-"""The loop that starts and restarts lives, on an engine whose lives end as a test says."""
+"""The loop that starts and restarts lives of workers, on an engine whose lives end as scripted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fastdist.integrations.group import Hub, Run, supervise
 from fastdist.integrations.worker import Life, Outcome, Whereabouts
 from fastdist.launch.lost_workers import LostWorker
 
-RUNS = None  # the life continues until it is ended
-# The end of a life, by rank and by the number of earlier starts.
+RUNS = None  # the life continues until the test ends it
+# How each life ends, by rank and by the number of earlier starts of this rank.
 Ends = dict[tuple[int, int], Outcome | None]
 
 
 class ScriptedEngine:
-    """Ends lives according to a table; other lives return the value (rank, restart count)."""
+    """An engine that ends lives by a table. Other lives return the value (rank, restart count)."""
 
     def __init__(self, ends: Ends, nodes: str = "aab") -> None:
         self.ends, self.nodes = ends, nodes

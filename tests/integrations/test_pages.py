@@ -25,7 +25,7 @@ def test_a_program_prints_what_is_shown(engine: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "program.py"],
         cwd=tmp_path,
-        # Use no cluster of another user on this machine, and none that has ended.
+        # Ignore clusters of other users on this machine, and clusters that have ended.
         env={**os.environ, **SETTINGS, "RAY_ADDRESS": "local", "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,

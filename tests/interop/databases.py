@@ -12,7 +12,7 @@ import fastdist
 
 
 class Translation:
-    """Converts PyTorch's objects to fastdist's; one tensor stays one tensor."""
+    """Converts objects of PyTorch to fastdist's; a tensor that occurs twice is converted once."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
@@ -46,7 +46,7 @@ def function(torch: Any, info: Any) -> Any:
 
 
 def tensor(torch: Any, theirs: Any) -> Any:
-    """Return a leaf in fastdist with the values and strides of PyTorch's, including gaps."""
+    """Return a leaf of fastdist with the values and strides of PyTorch's tensor, including gaps."""
     plain = theirs.detach().resolve_conj().resolve_neg()
     length = plain.untyped_storage().nbytes() // plain.element_size()
     if not plain.numel() or (plain.is_contiguous() and plain.numel() == length):
@@ -133,7 +133,7 @@ def _attribute(owner: Any, path: str) -> Any:
 
 
 def _function(torch: Any, given: Any) -> Any:
-    """Return a function of PyTorch's tests with fastdist in place of torch in globals and cells."""
+    """Return a copy of a function of PyTorch's tests that uses fastdist in place of torch."""
     if given in _FUNCTIONS:
         return _FUNCTIONS[given]
     names, codes = set(), [given.__code__]
@@ -146,7 +146,7 @@ def _function(torch: Any, given: Any) -> Any:
     defaults = None if values is None else tuple(word(torch, one) for one in values)
     made = types.FunctionType(given.__code__, room, given.__name__, defaults, cells)
     made.__kwdefaults__ = given.__kwdefaults__
-    _FUNCTIONS[given] = made  # before its globals are converted: functions may call each other
+    _FUNCTIONS[given] = made  # stored first: the functions in its globals may call it
     for name in names & set(room):
         room[name] = word(torch, room[name])
     return made

@@ -1,4 +1,4 @@
-"""Derivatives of an op of PyTorch's database, computed in the same way in either library."""
+"""Derivatives of an op of PyTorch's database, computed in the same way in each library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Side:
         self.numbers = np.random.default_rng(7)
 
     def outputs(self, **instead: Any) -> list[Any]:
-        """Return the op's results, with replacements for some of its tensors."""
+        """Return the op's results; `instead` replaces some of its tensors."""
         places = {id(x): new for x, new in zip(instead.get("old", ()), instead.get("new", ()))}
         args, kwargs = _replaced(self.args, places), _replaced(self.kwargs, places)
         return tensors(self.after(self.call(*args, **kwargs)))
@@ -69,7 +69,7 @@ def _replaced(tree: Any, places: dict[int, Any]) -> Any:
 
 
 def first(side: Side, **how: Any) -> tuple[Found, list[Any], list[Any]]:
-    """Return outputs, whether they require grad, and gradients for random cotangents."""
+    """Return the outputs, whether each requires grad, and the gradients for random cotangents."""
     ys = side.outputs()
     found: Found = {f"output {i}": y for i, y in enumerate(ys)}
     found["which outputs require grad"] = [y.requires_grad for y in ys]

@@ -33,18 +33,19 @@ _OUR_ROOMS = {
     torch: "", torch.nn.functional: "nn.functional.", torch.linalg: "linalg.", torch.fft: "fft.",
     torch.special: "special.", torch.Tensor: "Tensor.",
 }  # fmt: skip
-# The tolerance of single precision relative to the largest number; of other dtypes in proportion.
+# Tolerances relative to the largest number, by dtype; that of another dtype is in proportion.
 _NEAR = {"float32": 2e-4, "complex64": 2e-4, "float16": 1e-2, "bfloat16": 5e-2}
 
 
 class NotOurs(Exception):
-    """Raised for values without a counterpart in fastdist, such as a device `meta`."""
+    """Raised for a value without a counterpart in fastdist, such as the device `meta`."""
 
 
 class Taken:
-    """A sample with torch's values, given either as new tensors of torch or as tensors of fastdist.
+    """A sample with torch's values, passed either as new tensors of torch or as tensors of
+    fastdist.
 
-    Note    tensors that share memory in torch share it here; strides are kept
+    Note    tensors that share memory in torch share it in fastdist too; strides are kept
     """
 
     def __init__(self, sample: Any) -> None:
@@ -264,7 +265,7 @@ def _numbers_differ(theirs: Any, ours: Any) -> str | None:
         size = np.abs(one[np.isfinite(one)]).max(initial=0.0)
         with np.errstate(all="ignore"):
             same = np.isclose(other, one, rtol=near, atol=near * min(size, 1e6), equal_nan=True)
-        # For complex numbers with a NaN or infinite part, C++ and NumPy give different parts.
+        # If one part of a complex number is NaN or infinite, C++ and NumPy give different parts.
         same |= ~np.isfinite(one) & ~np.isfinite(other) & (one.dtype.kind == "c")
     else:
         same = one == other

@@ -19,8 +19,8 @@ from tests.interop.derivative_checks import CHECKS, difference, sides
 
 pytestmark = pytest.mark.interop("torch", "expecttest")
 
-# In each dtype, every STEP-th of some 430 ops with derivatives is tested, with SAMPLES of its
-# samples.
+# In each dtype, an ordinary run tests every STEP-th of some 430 ops with derivatives, and for each
+# of them the number SAMPLES of samples.
 STEP, SAMPLES, PARTS = 6, 2, 24
 DTYPES = ("float64", "complex128")
 
@@ -35,7 +35,7 @@ DRAWING = {
 }
 _TRIANGLE = (r".*", "only a triangle is read, and PyTorch gives the other one gradients, too")
 _NOTHING = (r".*a tensor where theirs is the other", "PyTorch's gradient of nothing is None")
-# By op: the difference, as a regular expression over "dtype check: what", and its reason.
+# By op: a regular expression for the difference, "dtype check: what", and the reason for it.
 EXPLAINED = {
     "cholesky": _TRIANGLE,
     "cholesky_inverse": _TRIANGLE,

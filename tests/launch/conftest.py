@@ -1,4 +1,4 @@
-"""Start `fastdist run` in a separate process with deadlines; no part of it outlives a test."""
+"""Start `fastdist run` in a separate process, with deadlines; a test's processes end with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.launch import launchers
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
 
-# This bound only ends a hang; each guarantee is tested with its own, tighter bound.
+# This limit only ends a test that hangs; each guarantee is tested with its own, tighter limit.
 BOUND_S = 60.0
 # Scripts find fastdist through this path even if it is not installed.
 _ROOT = str(Path(fastdist.__file__).parents[1])
@@ -30,13 +30,13 @@ _ROOT = str(Path(fastdist.__file__).parents[1])
 
 @pytest.fixture
 def private() -> Iterator[Path]:
-    """Yield a directory for private files with a short name; a longer one would not be used."""
+    """Yield a directory with a short name for private files; fastdist would not use a long name."""
     with short_folder() as path:
         yield Path(path)
 
 
 class Run:
-    """A started launcher, whose output is collected until a text appears or it ends."""
+    """A started launcher; its output is read until a text appears or the launcher has ended."""
 
     def __init__(self, process: templates.Process, out: int, err: int) -> None:
         self.process = process
@@ -45,13 +45,13 @@ class Run:
         self._open = {out: "out", err: "err"}
 
     def wait_for(self, text: str, timeout_s: float = BOUND_S, of: str = "out") -> None:
-        """Read until the text has appeared on stdout, or on stderr."""
+        """Read until the text has appeared on stdout, or on stderr if `of` is "err"."""
         until = time.monotonic() + timeout_s
         while text.encode() not in getattr(self, of):
             assert self._read(until), f"never saw {text!r} in {self.out!r}; stderr {self.err!r}"
 
     def number_after(self, text: str) -> int:
-        """Wait for `text 123` on stdout and return the number."""
+        """Wait for the text on stdout and a number after it; return the number."""
         self.wait_for(text)
         self.wait_for_line_after(text)
         return int(self.out.decode().split(text, 1)[1].split()[0])
@@ -62,9 +62,10 @@ class Run:
             assert self._read(until)
 
     def end(self, timeout_s: float = BOUND_S) -> int:
-        """Read until the launcher has ended, in time, and return its exit status.
+        """Read until the launcher has ended, and return its exit status; fail after `timeout_s`.
 
-        Time in which this process was stopped does not count, since the launcher was stopped too.
+        If this process is stopped for a time, that time does not count: the launcher was stopped
+        too.
         """
         with Standstill() as stood:
             began = time.monotonic()
@@ -83,7 +84,7 @@ class Run:
             try:
                 chunk = os.read(fd, 1 << 16)
             except OSError:
-                # A terminal raises this when its last program has ended.
+                # Linux raises EIO after the last program on a terminal has ended.
                 chunk = b""
             name = self._open[fd]
             setattr(self, name, getattr(self, name) + chunk)
@@ -134,9 +135,9 @@ def run_command() -> Iterator[Callable[..., Run]]:
     """Yield a function that starts `python -m fastdist.run ARGUMENTS`, on a terminal if `columns`
     is given.
 
-    The launcher is forked from a process that has imported its modules, unless `is_child` requests
-    a child of this process. Its workers are forked too, unless `starts_workers` is set; importing
-    would take 0.4 s of a core for each.
+    The launcher is forked from a process that has imported the launcher's modules. If `is_child`
+    is true, it is started as a child of this process instead. The workers are forked too, unless
+    `starts_workers` is true; in a new process, imports take 0.4 s of a core.
     """
     runs: list[Run] = []
 
@@ -157,7 +158,7 @@ def run_command() -> Iterator[Callable[..., Run]]:
 
 @pytest.fixture
 def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., Run]:
-    """Yield a function that starts `python -m fastdist.run FLAGS script` with a worker's text."""
+    """Yield a function that writes a worker's script and runs `python -m fastdist.run` with it."""
 
     def start(
         text: str,

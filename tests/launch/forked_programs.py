@@ -3,7 +3,7 @@
 Imports take most of the time of a short job: 0.4 s of a core for the launcher and for each worker.
 A template process has imported the needed modules. Each program is a fork of it, and a forked
 launcher forks its workers, which become its children as usual. A fork's environment is in
-`os.environ`, but not in /proc. Some tests still start interpreters, as users do.
+`os.environ`, but not in /proc. Some tests start new interpreters instead, as users do.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _PID = struct.Struct("i")
 _MOST_BYTES = 1 << 20  # the largest request: arguments and an environment
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 _EXECUTE = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
-_WORKER = "rank "  # the name of a forked worker, before its rank
-# Variables that pass options of `subprocess` to a fork: whether its programs are forks too, the
-# number of a descriptor, and a folder.
+_WORKER = "rank "  # a forked worker's process name: this text and the rank
+# Environment variables that pass options of `subprocess` to a fork: whether the fork also forks
+# the Python programs it starts, the number of a file descriptor, and the working directory.
 _FORKS_ALL, _PASSED = "FASTDIST_TEST_FORKS_ALL", "FASTDIST_TEST_PASSED"
 _FOLDER = "FASTDIST_TEST_FOLDER"
 _READ_LATE = (
@@ -91,10 +91,10 @@ def begin(
     streams: tuple[int, int],
     environment: Mapping[str, str] | None = None,
 ) -> templates.Process:
-    """Start `python ARGUMENTS` in a folder, with descriptors for its stdout and stderr.
+    """Start `python ARGUMENTS` in a folder, with the given descriptors as its stdout and stderr.
 
-    The program leads a process group. It is forked unless a variable may only take effect when a
-    process starts.
+    The program leads a process group. It is forked, except if the environment contains a variable
+    that only takes effect when a process starts.
     """
     whole = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
     if not templates.is_usual(whole, *_READ_LATE):
@@ -128,7 +128,7 @@ class Piped:
 
     @property
     def returncode(self) -> int | None:
-        """The exit code after its end was waited for; negative for a signal."""
+        """The exit code, once `communicate` has returned; negative if a signal ended it."""
         return self._process.returncode
 
     def workers(self) -> dict[int, int]:
@@ -163,8 +163,9 @@ class Piped:
 class ForkedPopen(subprocess.Popen[Any]):
     """A replacement for `subprocess.Popen` in tests (fixture `forks`), which forks Python programs.
 
-    A program is started, not forked, if its environment or options may only take effect in a new
-    interpreter. Python programs that forks start are forked too. Other programs are started.
+    A Python program is started, not forked, if its environment or options only take effect in a
+    new interpreter. A fork also forks the Python programs that it starts. Programs that are not
+    Python are started as usual.
     """
 
     _forked: templates.Process | None = None
@@ -182,7 +183,7 @@ class ForkedPopen(subprocess.Popen[Any]):
         """Return the fork that runs a command, or None if the command must be started."""
         environment = {**(words.env or os.environ)}
         if environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
-            environment["PYTHONPATH"] = str(ROOT)  # not the test run's own value
+            environment["PYTHONPATH"] = str(ROOT)  # replaces a value that the test run has set
         passed = [*words.pass_fds]
         is_usual = templates.is_usual(environment, *_READ_LATE)
         if not (is_program(words.args) and is_usual and len(passed) <= 1):
@@ -236,7 +237,7 @@ def streams_of(words: types.SimpleNamespace) -> tuple[int, ...]:
 
 
 def _end_of_start(popen: Any, words: types.SimpleNamespace) -> None:
-    """Close the child's ends of pipes, as `subprocess` does once a child runs."""
+    """Close the child's ends of pipes in this process, as `subprocess` does once a child runs."""
     popen._child_created = True
     popen._close_pipe_fds(
         *(words.p2cread, words.p2cwrite, words.c2pread, words.c2pwrite),
@@ -252,7 +253,7 @@ def _name_of(process: int) -> str:
 
 
 class ForkedChild(subprocess.Popen[bytes]):
-    """A child that runs Python: a fork of `Spare`, in which the program starts."""
+    """A child that runs a Python program in a process that `Spare` forks."""
 
     def _execute_child(self, *given: Any) -> None:
         words = _words_of(self, given)
@@ -267,9 +268,10 @@ class ForkedChild(subprocess.Popen[bytes]):
 
 
 class Spare:
-    """A fork of the launcher, made before it used anything, such as ZeroMQ; forks the workers.
+    """A fork of the launcher that forks the workers.
 
-    The workers become children of the launcher, because the intermediate process ends.
+    It is made before the launcher has used anything that must not be forked, such as ZeroMQ. The
+    workers become children of the launcher, because the intermediate process ends.
     """
 
     def __init__(self) -> None:
@@ -295,8 +297,8 @@ def _adopt_orphans(now: bool) -> None:
 
 
 def _serve_launcher(ask: socket.socket) -> NoReturn:
-    """Fork workers until the launcher has ended."""
-    os.setpgid(0, 0)  # do not receive signals to the launcher's group
+    """Fork a worker for each request of the launcher, until the launcher has ended."""
+    os.setpgid(0, 0)  # so that signals to the launcher's group do not arrive here
     while True:
         words, descriptors, _, _ = socket.recv_fds(ask, _MOST_BYTES, 3)
         if not words:
@@ -312,7 +314,7 @@ def _serve_launcher(ask: socket.socket) -> NoReturn:
                 for each in (ask.detach(), reader, writer, until_ended):
                     os.close(each)
                 _begin_worker(pickle.loads(words), descriptors)
-            with contextlib.suppress(OSError):  # the worker calls setpgid too, and may have ended
+            with contextlib.suppress(OSError):  # the worker also sets its group, or has ended
                 os.setpgid(worker, worker)
             os.write(writer, _PID.pack(worker))
             os._exit(0)
@@ -333,7 +335,7 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(os.environ.pop(_FOLDER, os.curdir))
-    # The worker's environment in /proc is the template's, so its name shows its rank.
+    # /proc shows the template's environment for the worker, so the process name gives its rank.
     name = f"{_WORKER}{environment.get('RANK', '')}"
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
     be(arguments)
@@ -342,8 +344,8 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
 def be(arguments: Sequence[str]) -> NoReturn:
     """Run `python ARGUMENTS` in this process, and exit."""
     if os.environ.get("OMP_NUM_THREADS") == "1":  # a new interpreter would read this
-        # OpenBLAS starts threads in this call. If the program blocks a signal and waits for it,
-        # these threads must not receive it: an interpreter without imports has no such threads.
+        # OpenBLAS starts threads in this call. If the program blocks a signal and waits for the
+        # signal, these threads must not receive it. An interpreter without imports has no threads.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         importlib.import_module("fastdist.namespace.threads").use_one_thread()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -382,7 +384,7 @@ def be(arguments: Sequence[str]) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Reopen Python's standard streams: the template's are buffered for other files."""
+    """Reopen Python's standard streams: the template's streams are buffered for other files."""
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
     at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
     for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):

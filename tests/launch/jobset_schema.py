@@ -1,12 +1,12 @@
 """The part of Kubernetes' schemas that a JobSet of `fastdist manifest` uses.
 
-Types, required fields and allowed values, as of:
+Types, required fields and allowed values are those of:
 
 - JobSet v1alpha2: kubernetes-sigs/jobset at 0336a8fd, api/jobset/v1alpha2/jobset_types.go
 - Job (batch/v1), Pod and Secret (v1): the API reference of Kubernetes 1.34
 
-A dictionary lists the known fields; "!" after a name marks it as required. A list holds the schema
-of its items, a tuple the allowed values, and `Mapping` allows any names with such values.
+A dictionary lists the known fields; "!" after a name marks it as required. A list contains the
+schema of its items, and a tuple contains the allowed values. `Mapping` allows any field names.
 """
 
 from __future__ import annotations

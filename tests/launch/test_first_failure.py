@@ -15,7 +15,7 @@ from fastdist.launch import output
 from fastdist.launch.failure_text import FailureText
 from tests.launch import forked_programs
 
-# Two workers that fail in a fixed order: they meet at a named pipe, and wait for each other's end.
+# Two workers that fail in a fixed order: they meet at a named pipe, and wait until the other ends.
 _TOOLS = """
 import array, atexit, fcntl, os, sys, termios, threading
 from fastdist.core.errors import WorkerLostError
@@ -44,7 +44,7 @@ def wait_until_that_is_read():
 """
 
 
-# A launcher that waits this many seconds for a worker's end, and 20 s for its text.
+# A launcher that gives workers this many seconds to end, and holds back their text for 20 s.
 _LAUNCH = """
 import sys
 from fastdist.launch import job, main, output
@@ -57,8 +57,8 @@ sys.exit(main.main())
 def run_two(tmp_path: Path) -> Callable[..., list[str]]:
     """Return a function that runs a job of two workers and returns the lines of its stderr.
 
-    Rank 0 runs the first text and rank 1 the second one. The launcher gives workers all the time
-    they need to end.
+    Rank 0 runs the first text and rank 1 the second one. The launcher gives the workers `spared_s`
+    seconds to end.
     """
 
     def run(zero: str, one: str, spared_s: float = 20.0) -> list[str]:
@@ -189,7 +189,7 @@ def test_the_text_of_an_exit_is_referred_to(start_run: Any) -> None:
     said, headline, reference = run.err.decode().splitlines()
     assert said == "[rank 0] give --data FOLDER"
     assert "rank 0 failed with exit status 1 (pid " in headline
-    assert reference == "the last line that it wrote is above: give --data FOLDER"
+    assert reference == "the last line that it wrote is above"
 
 
 def test_a_traceback_that_had_to_be_shown_is_referred_to(
@@ -209,7 +209,7 @@ def test_a_traceback_that_had_to_be_shown_is_referred_to(
     script = tmp_path / "ends_late.py"
     script.write_text(
         "import atexit, select, sys\n"
-        # Write the traceback in one piece, since the time to hold it is too short for two.
+        # The traceback is written in one piece: it is held back for too short a time for two.
         "sys.stderr = open(2, 'w', buffering=1 << 16, closefd=False)\n"
         f"atexit.register(select.select, [open({str(tmp_path / 'shown')!r})], [], [], 20)\n"
         "raise ValueError('user bug')\n"

@@ -1,4 +1,4 @@
-"""Cards describe the nodes of a run: matching cards, and cards missing at the timeout."""
+"""Cards describe the nodes of a run: cards that match, and cards that are missing at a timeout."""
 
 from __future__ import annotations
 

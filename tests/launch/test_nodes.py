@@ -19,7 +19,7 @@ from tests.distributed.way import Way
 from tests.launch.test_rpc_jobs import EARLY, ENDLESS
 from tests.standstill import freeze
 
-# The time until the other node has noticed the loss, ended its workers and reported.
+# The time in which the other node notices the loss, ends its workers and reports.
 _LOST_BOUND_S = LOST_S + 4.0
 _WAITING = """
     import os, signal
@@ -104,7 +104,7 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
 def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
     start_node: StartNode, watch: Callable[[int], Any]
 ) -> None:
-    # All workers of node 0 end because of the loss before node 1, which is stopped, can report it.
+    # All workers of node 0 end because of the loss. Node 1 is stopped, so it reports later.
     text = ENDLESS.replace("rank == 0 and", "rank < 2 and")
     nodes = first, second = [start_node(node, text, transports="uv") for node in (0, 1)]
     pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
@@ -143,7 +143,7 @@ def test_a_killed_host_of_the_store_is_named_by_the_other(
 def test_a_lost_node_is_named_by_the_one_that_hosts_the_store(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
-    # Each job waits as long as a network may be down, so run all of them at the same time.
+    # Each job waits for as long as a network may be down, so all jobs run at the same time.
     ways = (killed, killed_among_calls, frozen, killed_after_a_failure)
     with ExitStack() as ports:
         kept = [ports.enter_context(closing(KeptPort())) for _ in ways]
@@ -369,7 +369,7 @@ def test_node_0_hears_of_a_node_with_another_secret_at_once_and_in_its_error(
     assert re.search(rb"refused by the store meanwhile: \d+ from " + re.escape(why), first.err)
     told = [line.partition(b"was refused at ")[2] for line in first.err.splitlines()]
     assert sum(b": it has another job secret" in line for line in told) == 1
-    # When node 0 gave up, node 1 may have just started an attempt without sending anything yet.
+    # When node 0 gave up, node 1 may have begun an attempt to connect without sending anything yet.
     others = [line for line in told if line and b": it has another job secret" not in line]
     assert all(b": it left, or fell silent" in line for line in others) and len(others) <= 1
 

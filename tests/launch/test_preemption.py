@@ -70,7 +70,7 @@ def test_a_preempted_job_saves_once_and_its_next_runs_end_with_the_same_weights(
         text = _TRAIN.format(folder=str(tmp_path), sends=sends, status=status)
         return start_run(text, "-n2", "--max-restarts=2")
 
-    # First a worker requests preemption, and the job asks for a later start.
+    # First, a worker requests preemption, and the launcher asks the scheduler for a later start.
     first = run((5, 1, True), PREEMPTED_EXIT_STATUS)
     assert first.end() == PREEMPTED_EXIT_STATUS
     assert b"has saved its state and asks for a later start by exit status 75" in first.err

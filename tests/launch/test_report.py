@@ -119,7 +119,7 @@ def test_the_loss_of_a_worker_comes_after_its_cause() -> None:
     lost = _raised(0, b"fastdist.core.errors.WorkerLostError: worker 'w' (rank 1) left", 5.0)
     cause = _raised(1, b"ValueError: user bug", 6.0)
     assert first_of([lost, cause], [0, 1]) is cause
-    # If the first lost worker did not fail itself, its loss is the cause.
+    # Rank 1, which was lost, did not fail itself, so its loss is the cause.
     assert first_of([lost, replace(cause, rank=2)], [0, 1, 2]) is lost
 
 

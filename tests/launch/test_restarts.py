@@ -98,7 +98,7 @@ def test_a_group_that_starts_again_meets_as_if_nobody_had_been_there(
 
 
 def test_what_is_left_of_an_earlier_round_neither_joins_nor_is_seen(start_run: Any) -> None:
-    # A process that left its group still has its round's address and keys.
+    # A process that rank 0 starts outlives its round; it has the address and keys of that round.
     text = """
     import subprocess
     from fastdist.distributed.rendezvous import rendezvous

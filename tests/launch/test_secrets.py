@@ -87,7 +87,7 @@ def test_a_secret_is_shown_in_no_command_line_log_repr_or_traceback(start_run: A
     environment = {"FASTDIST_JOB_SECRET": secret, "FASTDIST_TRANSPORTS": "uv"}
     run = start_run(_TELLS_ALL, "-n", "2", environment=environment, starts_workers=True)
     assert run.end() == 1
-    # Show all output: a worker that fails while it reads command lines explains why in many lines.
+    # The assertion shows all output: a worker that fails to read command lines prints many lines.
     told = run.err.decode(errors="replace").replace(secret, "THE SECRET")
     assert b"cmdline" not in run.err, told
     assert b"ValueError: PrefixStore" in run.err, told

@@ -66,7 +66,7 @@ def test_workers_have_time_to_save_after_a_signal(
     run.process.send_signal(number)
     for rank in (0, 1):
         run.wait_for(f"asked {rank} by {int(number)}\n")
-    # The launcher prints this after a second, when it would have killed workers without the option.
+    # The launcher prints this after one second. Without the option it would kill the workers then.
     run.wait_for(f"{number.name} came; waits for ranks 0-1 (pid {pids[0]}, {pids[1]})", of="err")
     os.kill(pids[0], signal.SIGUSR1)
     run.wait_for("saved 0\n")
@@ -299,7 +299,7 @@ _LEAVES_IN_HANDLER = """
 def test_a_handler_that_leaves_rpc_in_the_middle_of_a_call_does_not_wait_for_lost_workers(
     start_run: Any, flags: list[str]
 ) -> None:
-    # The signal kills the other worker: its answer never arrives, and it does not come back.
+    # The signal kills the other worker, so its answer never arrives, and no new worker starts.
     run = start_run(_LEAVES_IN_HANDLER, "-n", "2", *flags)
     run.wait_for("serves\n")
     run.process.send_signal(signal.SIGTERM)

@@ -57,7 +57,7 @@ def test_nothing_takes_the_place_of_a_stdout_that_a_shell_has_closed(tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "[rank 0] err\n")
 
 
-# Close a program's streams, as a shell's >&- does, inside its process and before it runs.
+# Close the launcher's streams in its own process before it runs, as `>&-` does in a shell.
 _CLOSED = """
 import os, runpy, sys
 names = ("stdin", "stdout", "stderr")

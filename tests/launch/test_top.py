@@ -82,7 +82,7 @@ def test_without_the_job_s_secret_nobody_gets_in(
     job = start_run("import signal; print('ready', flush=True); signal.pause()")
     job.wait_for("ready")
     (found,) = running_jobs()
-    # Act as another user, who does not find the folder of the job.
+    # Act as another user, who cannot find the job's folder.
     monkeypatch.setenv("FASTDIST_JOB_SECRET", secrets.token_hex(32))
     with short_folder() as elsewhere:
         monkeypatch.setenv("XDG_RUNTIME_DIR", elsewhere)
@@ -115,7 +115,7 @@ def test_addresses() -> None:
     assert split_address("head:80") == ("head", 80)
 
 
-# ---- the contents of a reading -------------------------------------------------------------------
+# ---- what `fastdist top` reads from the workers --------------------------------------------------
 
 
 def worker(rank: int, calls: int = 0, **more: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ StartHosts = Callable[..., TwoHosts]
 
 @pytest.fixture
 def start_hosts(tmp_path: Path) -> Iterator[StartHosts]:
-    """Yield a function that starts a job on two machines; a call of `ends_after_s` ends the job."""
+    """Yield a function that starts a job on two machines; the job ends after `ends_after_s`."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(_JOB))
     root = Path(fastdist.__file__).parents[1]
@@ -109,7 +109,7 @@ def test_a_job_that_is_told_to_outlives_a_cable_that_is_pulled_for_longer(
     pull_cable_for(13.0, start_hosts(11.0, "FASTDIST_FROZEN_S=25"))
 
 
-@pytest.mark.slow  # test_nodes.py freezes a node in every run
+@pytest.mark.slow  # in runs without --slow, test_nodes.py freezes a node
 def test_a_cable_that_is_pulled_for_good_is_an_error_at_both_ends(hosts: TwoHosts) -> None:
     hosts.set_cable("down")
     for node, run in enumerate(hosts.runs):

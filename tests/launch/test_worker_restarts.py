@@ -16,7 +16,7 @@ from tests.launch.test_restarts import WORKER
 
 _AGAIN = "python -m fastdist.run: rank {} is started again (restart {} of {})\n"
 _STARTS = ((0, 0), (1, 0), (1, 1), (1, 2), (2, 0))
-# A worker that waits for a key exits with 0 once another one has set it.
+# The text of a worker that waits for a key, and exits with 0 once another worker has set the key.
 _WAITS = (
     WORKER
     + """
@@ -56,7 +56,7 @@ def test_what_a_lost_worker_raised_is_shown_when_it_is_lost(start_run: Any) -> N
     text = '    if not count: raise ValueError("first")\n    signal.pause()\n'
     run = start_run(WORKER + text, "--max-restarts=1", "--restart", "worker")
     run.number_after("start 1 of 0 is")
-    run.wait_for(_AGAIN.format(0, 1, 1), of="err")  # written earlier, but perhaps not read yet
+    run.wait_for(_AGAIN.format(0, 1, 1), of="err")  # it precedes the start, but may be read later
     assert run.err.decode().splitlines()[-2:] == [
         "ValueError: first",
         _AGAIN.format(0, 1, 1).strip(),
@@ -101,7 +101,7 @@ def test_a_worker_that_lies_stopped_while_all_others_have_ended_ends_the_job(
     text = "    if rank and not count: os.kill(os.getpid(), signal.SIGSTOP)\n"
     flags = ("-n", "2", "--max-restarts=1", "--restart=worker")
     run = start_run(WORKER + text, *flags, environment={"FASTDIST_FROZEN_S": "3"})
-    # A restarted worker would find no other worker.
+    # The stopped worker is not restarted: the new worker would find no other worker.
     assert run.end() == 1
     assert b"start 1 of 1 is" not in run.out
     (told,) = run.err.decode().splitlines()
@@ -376,7 +376,7 @@ print("trained", flush=True)
 
 
 def _train(start_run: Any, folder: Path, steps: int, kills: list[tuple[int, int, int]]) -> str:
-    """Train with these kills, (rank, life, step) each; return the workers' output."""
+    """Train and send each kill, a tuple (rank, life, step); return the workers' output."""
     given = f"steps, kills, saved = {steps}, {kills}, {str(folder / 'saved.pt')!r}"
     flags = ("-n", "3", "--max-restarts=60", "--restart=worker")
     run = start_run(_TRAINS.replace("GIVEN", given), *flags)

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.launch.conftest import Run
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-# Everything ends with the first process, and has no name outside the namespaces.
+# All processes end with the first one, and nothing keeps a name outside the namespaces.
 _APART = "unshare --net --mount --pid --fork --kill-child --mount-proc"
 _AS_ROOT = [*_APART.split(), "--user", "--map-root-user"]
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -20,7 +20,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @functools.cache
 def why_not() -> str | None:
-    """Return why such machines cannot be created here, or None if they can."""
+    """Return why simulated machines cannot be created here, or None if they can."""
     trial = f"ip link add cable type veth peer name other && mount --bind /dev/null {_BOOT_ID}"
     try:
         done = subprocess.run(
@@ -39,7 +39,7 @@ def why_not() -> str | None:
 class TwoHosts:
     """Two shells, each on a separate simulated machine, and a cable between them.
 
-    `runs` show their output; a shell runs each command line that it receives.
+    `runs` collect the shells' output; a shell runs each command line that it receives.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class TwoHosts:
     def lay_cable(self, folder: Path, boots: Sequence[str] = ("boot-0", "boot-1")) -> None:
         """Connect the two shells' namespaces; the boot id of each is written to a file in `folder`.
 
-        With different boot ids they are two machines, otherwise two containers of one machine.
+        With different boot ids the shells are on two machines, else in two containers of one.
         """
         for host, boot in enumerate(boots):
             boot_id = folder / f"boot{host}"

@@ -27,8 +27,8 @@ _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents
 
 @pytest.fixture(scope="module")
 def forkserver() -> Iterator[str]:
-    """Return a start method that forks from a server with preloaded modules. The imports of a
-    spawned process would take half a second of a core.
+    """Yield a start method that forks from a server with preloaded modules. A spawned process would
+    spend half a second of a core on imports.
     """
     multiprocessing.set_forkserver_preload([work.__name__])
     yield "forkserver"
@@ -142,7 +142,8 @@ def test_who_is_interrupted_while_they_run_ends_them(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, script], stderr=subprocess.PIPE, text=True, env=_ENVIRONMENT
     ) as starter:
-        while len(children := _children_of(starter.pid)) < 3:  # and Python's resource tracker
+        # The third child is Python's resource tracker.
+        while len(children := _children_of(starter.pid)) < 3:
             assert starter.poll() is None
             threading.Event().wait(0.01)
         spawned = [os.pidfd_open(pid) for pid in children]

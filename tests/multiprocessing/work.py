@@ -38,7 +38,7 @@ def raise_much(index: int) -> None:
 
 
 def train(rank: int, world_size: int, port: int) -> None:
-    """Train as a worker, as in the tutorials."""
+    """Train as a worker of one job, as in PyTorch's tutorials."""
     import fastdist
     from fastdist.distributed import autograd as dist_autograd
     from fastdist.distributed import rpc

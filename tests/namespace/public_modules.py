@@ -9,7 +9,7 @@ from types import ModuleType
 from bench.torch_names import read
 from fastdist.as_torch import ROOMS
 
-# Not a module of names, but a command.
+# Names in ROOMS that are commands, not modules with public names.
 COMMANDS = {"info"}
 _BELOW = """
     autograd.forward_ad autograd.functional autograd.graph autograd.profiler
@@ -23,7 +23,7 @@ _BELOW = """
 
 @functools.cache
 def public_modules() -> dict[str, ModuleType]:
-    """Return the public modules by path below fastdist; fastdist may lack some of PyTorch's."""
+    """Return the public modules by path below fastdist, without those that only PyTorch has."""
     rooms = {room for room in ROOMS - COMMANDS if not room.startswith("_")}
     of_pytorch = {path for path in read()["names"] if path.rpartition(".")[2].islower()}
     found = {}

@@ -1,4 +1,4 @@
-"""Activations accept inplace= after their numbers; the op's own declaration does not matter."""
+"""Activations accept `inplace` after their numbers, even where their op does not declare it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise methods write the result of their function, and diagonals are filled."""
+"""Methods that call a function for each element write its results, and diagonals are filled."""
 
 from __future__ import annotations
 

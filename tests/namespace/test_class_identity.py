@@ -1,4 +1,4 @@
-"""isinstance and issubclass give PyTorch's results: its distinct classes are distinct here."""
+"""isinstance and issubclass give PyTorch's results: no two of its classes are one class here."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def lists(dtype: Any, count: int = 3) -> list[list[Any]]:
     ]
 
 
-# The op, the number of lists after the first, further arguments, options.
+# By name: (the op, the number of lists after the first, the other arguments, keyword arguments).
 CALLS: dict[str, tuple[str, int, tuple[Any, ...], dict[str, Any]]] = {
     "add lists": ("add_", 1, (), {"alpha": 0.3}),
     "sub lists": ("sub_", 1, (), {}),
@@ -56,7 +56,7 @@ CALLS |= {
 
 
 def single(name: str, one: Any, *row: Any, **options: Any) -> Any:
-    """Return the result of a call for one tensor; Tensor has no maximum_."""
+    """Return the result of a call for one tensor; `maximum_` and `minimum_` are not methods."""
     if name in ("maximum_", "minimum_"):
         return one.copy_(getattr(fd, name[:-1])(one, *row))
     return getattr(one, name)(*row, **options)
@@ -81,7 +81,7 @@ def test_results_are_those_of_single_calls(call: str, dtype: str) -> None:
 def test_new_tensors_are_those_of_single_calls(call: str, dtype: str) -> None:
     name, count, more, options = CALLS[call]
     first, *others = lists(getattr(fd, dtype))
-    # Both zeros, infinities and NaN.
+    # The first tensor contains both zeros, both infinities and NaN.
     first[0] = fd.tensor([0.0, -0.0, fd.inf, -fd.inf, fd.nan, -1.5, 2.5], dtype=first[0].dtype)
     expected = [one.clone() for one in first]
     for one, *row in zip(expected, *others[:count], strict=True):

@@ -9,9 +9,9 @@ import fastdist
 from bench.torch_names import read
 from tests.namespace.public_modules import public_modules
 
-# Modules whose `__dir__` lists names of other modules.
+# Modules whose `__dir__` also lists names that other modules define.
 _OF_OTHER_MODULES = {"distributed", "distributed.distributed_c10d", "serialization"}
-# Types that PyTorch also offers under these names.
+# Types that PyTorch's modules also show under these names.
 _TYPES = {
     "Device",
     "FileLike",
@@ -60,7 +60,7 @@ def is_own(module: ModuleType, name: str) -> bool:
 def is_foreign(module: ModuleType, name: str) -> bool:
     value = getattr(module, name)
     home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    # `multiprocessing` offers the names of Python's module.
+    # Python's own `multiprocessing` defines the names that `fastdist.multiprocessing` offers.
     known = ("fastdist", "multiprocessing")
     return isinstance(home, str) and not home.startswith(known)
 

@@ -13,7 +13,7 @@ from fastdist.core.determinism import determinism
 
 @pytest.fixture
 def waiving() -> Iterator[None]:
-    """Allow results that are not repeatable, for one test."""
+    """After one test, forget settings that allow results which are not repeatable."""
     yield
     determinism.forget()
 

@@ -1,6 +1,6 @@
 """Signatures of public functions, which `help()` and completion show, are readable.
 
-They have no sentinels as defaults, and their parameters have names if PyTorch documents names.
+No default is a sentinel, and parameters have names where PyTorch documents names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.namespace.public_modules import public_modules
 _REST, _BY_NAME = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 # Defaults that a reader cannot interpret.
 SENTINEL = re.compile(r"<absent>|<object object|<bound method|<fastdist\.\S+ object at|environ\(")
-# PyTorch has *args and **kwargs there too, for arguments that are passed on to any function.
+# PyTorch's signatures of these have *args and **kwargs too, which are passed to any function.
 PASSED_ON = words(
     """
     Tensor Module LogSigmoid NLLLoss2d Identity Sigmoid Softmax2d

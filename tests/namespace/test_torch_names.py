@@ -46,7 +46,7 @@ SAYS_NOTHING = ("; nearest in ", "; it has: ")
 
 
 def test_each_module_that_import_torch_brings_is_here_as_well_or_says_why_not() -> None:
-    # In a separate process, because other tests have imported modules in this one.
+    # Run in a separate process, because other tests have imported modules into this process.
     program = PROGRAM.format(paths=LISTS["modules"][""])
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

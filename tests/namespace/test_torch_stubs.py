@@ -11,9 +11,9 @@ import fastdist
 from fastdist.cli import main
 from fastdist.namespace.torch_stubs import MODULES
 
-# The modules behind `fastdist ...` and `python -m fastdist`, and the finder of `import torch`.
+# The modules behind `fastdist ...` and `python -m fastdist`, and the one that finds `import torch`.
 COMMANDS = ("__main__", "as_torch", "cli", "info", "run", "warm")
-# PyTorch's private modules, and those behind `library` and `quantization`.
+# PyTorch's private modules, and the private modules behind `library` and `quantization`.
 PRIVATE = (
     "__future__", "_custom_ops", "_jit_internal", "_ops", "_tensor", "_tensor_str", "_utils",
     "op_schemas", "quantization",
@@ -26,7 +26,7 @@ def test_each_stub_is_of_a_module_that_there_is(name: str) -> None:
 
 
 def test_modules_at_the_top_are_pytorch_s_or_commands() -> None:
-    """A module of PyTorch's must be a file there, or type checkers would not find it."""
+    """Type checkers find a module of PyTorch's only if the package has a file of its name."""
     top = {path.stem for path in Path(fastdist.__file__).parent.glob("*.py")} - {"__init__"}
     assert top - {*MODULES} == {"__config__", *PRIVATE, *COMMANDS}
 

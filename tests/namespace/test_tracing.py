@@ -153,7 +153,7 @@ def test_an_op_is_recorded_in_the_dtype_of_autocast() -> None:
 
 
 def test_what_a_composite_works_out_of_numbers_is_no_constant() -> None:
-    # `nonzero` reads the positions of a mask as numbers, with another op.
+    # `nonzero` calls another op to get the indices of a mask as numbers.
     trace = fd.trace(lambda x: (x > 0).nonzero())(fd.tensor([1.0, -1.0]))
     assert not trace.constants and names(trace) == ["gt", "nonzero"]
     assert trace(fd.tensor([-1.0, 1.0])).tolist() == [[1]]

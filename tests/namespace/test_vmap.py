@@ -131,7 +131,7 @@ def test_views_by_strides_are_those_of_each_call(call: Any) -> None:
 
 
 def test_views_by_strides_see_nothing_of_other_calls() -> None:
-    # The tensors of the calls are interleaved in memory, each one element after the previous.
+    # In memory, the first elements of all calls' tensors come first, then their second elements.
     found = vmap(lambda x: x.as_strided((2,), (1,)), in_dims=1)(fd.arange(6.0).reshape(3, 2))
     assert found.tolist() == [[0.0, 1.0], [1.0, 2.0]]
     for wrong in (
@@ -377,7 +377,7 @@ def add(a: Any, b: Any) -> Any:
         (lambda: vmap(lambda x: x.requires_grad_())(X), RuntimeError, r"attempting to call Tensor"),
         (lambda: vmap(lambda x: x.numpy())(X), RuntimeError, r"no batching rule reads the numbers"),
         (lambda: vmap(lambda x: x.unsqueeze(3))(X), IndexError, r"range of \[-2, 1\], but got 3"),
-        # The batch axis must not serve as an axis that the tensors of the calls do not have.
+        # The axis of the batch must not be used as an axis that the calls' tensors do not have.
         (
             lambda: vmap(lambda x: x.squeeze(1))(X[0]),
             IndexError,

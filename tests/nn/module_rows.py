@@ -1,8 +1,8 @@
 """A row for each class of `nn.__all__`, with its constructor and call.
 
 `python -m tests.nn.module_rows torch`, if torch is installed, writes PyTorch's results to
-module_results.json. The file has the outputs, the gradients of inputs and parameters, and the state
-dict of each row. Weights and inputs come from formulas. This file imports nothing of fastdist.
+module_results.json. For each row, the file has the outputs, the gradients of inputs and parameters,
+and the state dict. Weights and inputs come from formulas. This file imports nothing of fastdist.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _alike(calls: str, call: str) -> dict[str, str]:
 
 
 _PAIR, _CLASSES = "m(x(3, 4), x(3, 4))", "m(x(3, 4), i(4, 3))"
-# module -> its call. x(...) are inputs with gradients, p(...) numbers between 0 and 1, s(...)
-# signs, i(n, ...) integers below n.
+# module -> its call. x(...) returns inputs with gradients, p(...) numbers between 0 and 1, s(...)
+# signs, and i(n, ...) integers from 0 to n - 1.
 ROWS = {
     **_alike(_OF_ROWS, "m(x(2, 4))"),
     **_alike(_OF_LINES, "m(x(2, 4, 6))"),
@@ -98,11 +98,11 @@ ROWS = {
     "nn.MaxUnpool2d(2)": "m(x(1, 2, 1, 2), i(8, 1, 1, 2).expand(1, 2, 1, 2))",
     "nn.MaxUnpool3d(2)": "m(x(1, 2, 1, 1, 2), i(16, 1, 1, 1, 2).expand(1, 2, 1, 1, 2))",
 }
-# Larger tolerances, because PyTorch rounds: 1/6 in float32, and a gradient with an error of
-# 2e-5 against finite differences (fastdist's: 2e-10).
+# Larger tolerances, because of PyTorch's rounding: it computes 1/6 in float32, and a gradient of
+# PyTorch differs by 2e-5 from finite differences (fastdist's differs by 2e-10).
 TOLERANCES = {"nn.Hardsigmoid()": 1e-7, "nn.CrossMapLRN2d(2)": 1e-4}
-# Classes that another file tests: rows of sequence_models.py, and classes that users do not
-# call.
+# Classes without a row here, and the file that tests each: rows of sequence_models.py, and classes
+# that users do not call.
 HELD_BY = {
     **dict.fromkeys(("GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"), "sequence_models.py"),
     **dict.fromkeys(("MultiheadAttention", "Embedding", "EmbeddingBag"), "sequence_models.py"),
@@ -132,7 +132,7 @@ class Maker:
         self._library = library
 
     def x(self, *shape: int) -> Any:
-        """Return different numbers between -1 and 1 that get a gradient."""
+        """Return distinct numbers between -1 and 1, as a leaf that gets a gradient."""
         leaf = self._numbers(shape, 0.3 + len(self.leaves)).requires_grad_()
         self.leaves.append(leaf)
         return leaf
@@ -142,16 +142,16 @@ class Maker:
         return self._numbers(shape, 0.8).abs()
 
     def s(self, *shape: int) -> Any:
-        """Return signs."""
+        """Return a tensor of signs, -1 and 1."""
         return self._numbers(shape, 1.1).sign()
 
     def i(self, below: int, *shape: int) -> Any:
-        """Return integers below `below`; neighbours differ."""
+        """Return integers from 0 to below - 1; neighbours differ."""
         values = [(3 * k + 1) % below for k in range(math.prod(shape))]
         return self._library.tensor(values).reshape(shape)
 
     def fill(self, parameters: Any) -> None:
-        """Write numbers by a formula into each parameter."""
+        """Write numbers from a formula into each parameter."""
         for k, parameter in enumerate(parameters):
             parameter.data.copy_(self._numbers(tuple(parameter.shape), k + 1.0))
 
@@ -161,8 +161,8 @@ class Maker:
 
 
 def measure(library: Any, model: str, call: str) -> dict[str, Any]:
-    """Call a library's module twice and list its results and its state. The first call creates
-    the parameters of a lazy module.
+    """Call a library's module twice, and return the results and the state of the second call. The
+    first call creates the parameters of a lazy module.
     """
     maker = Maker(library)
     letters = {name: getattr(maker, name) for name in ("x", "p", "s", "i")}
@@ -182,7 +182,7 @@ def measure(library: Any, model: str, call: str) -> dict[str, Any]:
 
 
 def _facts(tensor: Any) -> list[float]:
-    """Return a tensor's numbers; for many numbers, two weighted sums."""
+    """Return a tensor's numbers; if there are more than 8, return two weighted sums of them."""
     values = tensor.detach().double().reshape(-1).tolist()
     if len(values) > 8:
         values = [

@@ -1,7 +1,7 @@
 """Recurrent, attention and embedding modules. Run this file to write PyTorch's results.
 
 `python tests/nn/sequence_models.py torch`, if torch is installed, writes sequence_models.json. The
-file has each module's repr, the shapes in its state_dict, its outputs, and the sums of its
+file has each module's repr, the shapes in its `state_dict()`, its outputs, and sums of its
 gradients. Weights and inputs come from formulas. This file imports nothing of fastdist.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 FILE = Path(__file__).with_suffix(".json")
 
-# module -> its call; x(...) are floating numbers by a formula, i(...) integers from 0 to 3.
+# module -> its call; x(...) returns floating numbers by a formula, i(...) integers from 0 to 3.
 _SEQUENCE, _TOKENS = "m(x(3, 2, 4))", "m(i(2, 3))"
 _ATTEND = "m(x(3, 2, 4), x(5, 2, 4), x(5, 2, 4))"
 _BATCH_FIRST = "m(x(2, 3, 4), x(2, 5, 4), x(2, 5, 4))"

@@ -12,7 +12,7 @@ from fastdist import nn
 from fastdist.nn import functional as F
 
 X = np.array([-4.0, -1.0, -0.2, 0.0, 0.3, 2.0, 7.0])
-# Module, arguments, formula; each module can also work in place.
+# (module, its arguments, formula); each module accepts `inplace=True`.
 INPLACE = [
     (nn.ReLU, (), lambda x: np.maximum(x, 0)),
     (nn.ReLU6, (), lambda x: np.clip(x, 0, 6)),
@@ -150,7 +150,7 @@ def test_alpha_dropout_keeps_mean_and_variance() -> None:
     x = fastdist.randn(200_000)
     out = nn.AlphaDropout(0.3)(x)
     assert abs(out.mean().item()) < 0.02 and abs(out.std().item() - 1) < 0.02
-    # All dropped elements have selu's lowest value, scaled and shifted like the kept elements.
+    # A dropped element becomes selu's lowest value; then a scale and a shift apply to all elements.
     a = 1 / math.sqrt((1.7580993408473766**2 * 0.3 + 1) * 0.7)
     lowest = -1.7580993408473766 * a + 1.7580993408473766 * a * 0.3
     assert abs(np.isclose(out.numpy(), lowest, atol=1e-6).mean() - 0.3) < 0.01

@@ -1,4 +1,4 @@
-"""Adaptive softmax: class probabilities sum to 1; the probabilities of targets give the loss."""
+"""Adaptive softmax: class probabilities sum to 1; the loss is the targets' mean log probability."""
 
 from __future__ import annotations
 

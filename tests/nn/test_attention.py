@@ -1,4 +1,4 @@
-"""nn.attention: causal masks, and attention with functions of the scores."""
+"""nn.attention: causal masks, and attention whose scores a user's function changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequential, ModuleList, ModuleDict."""
+"""The containers Sequential, ModuleList and ModuleDict."""
 
 from __future__ import annotations
 

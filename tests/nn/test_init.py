@@ -64,10 +64,10 @@ def test_truncated_normal_values_stay_inside() -> None:
 
 
 def _distribution(z: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return the cdf at each z of the normal distribution truncated to positive bounds."""
+    """Return the cumulative distribution at each z of a normal truncated to positive bounds."""
 
     def above(x: float) -> float:
-        # Scaled by the inverse density at low, so that it does not underflow in the tail.
+        # The tail probability divided by the density at `low`, so that it does not underflow.
         return math.exp(0.5 * (low * low - x * x)) / (x + 1 / (x + 2 / (x + 3 / (x + 4 / x))))
 
     whole = above(low) - above(high)

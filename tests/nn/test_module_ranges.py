@@ -33,7 +33,7 @@ class Net(fd.nn.Module):
         self.other = [other]
 
     def forward(self, x: fd.Tensor) -> fd.Tensor:
-        # A child, a module that is not a child, and a grandchild that is called without its parent.
+        # Call a child, a module that is not a child, and a grandchild directly.
         y = self.other[0](self.layers(x))
         return self.layers[0](y).sum()
 
@@ -71,7 +71,7 @@ def test_each_event_has_the_path_of_its_module_and_gradients_those_of_their_ops(
     ]
     gradients = {(name, path) for name, path in paths(p) if name.endswith("Backward0")}
     assert gradients >= {("TanhBackward0", "Net.layers.1"), ("SumBackward0", "Net")}
-    # The parts of a gradient belong to the same module.
+    # The events inside a gradient's event belong to the same module.
     tanh = next(event for event in p.events() if event.name == "TanhBackward0")
     assert tanh.cpu_children
     assert {event.module_hierarchy for event in tanh.cpu_children} == {"Net.layers.1"}
@@ -85,7 +85,7 @@ def test_modules_are_called_as_ever_where_nobody_wants_to_know() -> None:
             fd.nn.Tanh()(fd.ones(2))
         assert Module.__call__ is not PLAIN_CALL
     assert Module.__call__ is PLAIN_CALL
-    # Another profile that is open at the same time gets the same ranges.
+    # A profile that is opened inside another one, without with_modules, gets the same ranges.
     assert ("nn.Module: Tanh_0", "Tanh") in paths(inner)
     x = fd.ones(2)
     with profile() as p:

@@ -1,4 +1,4 @@
-"""PyTorch's module files by name, its wrappers for devices, and other names of its programs."""
+"""Names of PyTorch's module files, of its wrappers for devices, and others that programs use."""
 
 from __future__ import annotations
 

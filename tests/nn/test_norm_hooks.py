@@ -112,7 +112,7 @@ def test_batch_norms_that_still_learn_are_not_folded() -> None:
 
 
 def as_pytorch_saves(layer: Any) -> dict[str, Any]:
-    """Return a module's state with its hooks in PyTorch's format: plain functions."""
+    """Return a module's state as PyTorch saves it, in which hooks are plain functions."""
     state = dict(layer.__dict__)
     for name in ("_forward_hooks", "_forward_pre_hooks"):
         hooks = state[name]

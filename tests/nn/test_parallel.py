@@ -30,7 +30,7 @@ FOUR = [f"sim:{i}" for i in range(4)]
 
 @pytest.fixture(params=["eager", "lazy", "late"])
 def sim(request: pytest.FixtureRequest) -> Iterator[SimBackend]:
-    """Yield four devices that work eagerly, only when waited for, and with delays."""
+    """Yield four devices; in three variants they run at once, only when waited for, or late."""
     backend = cast(SimBackend, backend_of("sim"))
     backend.set_device_count(4)
     backend.behaviour.lazy = request.param == "lazy"
@@ -43,7 +43,7 @@ def sim(request: pytest.FixtureRequest) -> Iterator[SimBackend]:
 
 
 class Branches(nn.Module):
-    """Has a weight that is used twice, a buffer, and results in a dict."""
+    """A module with a weight that is used twice and a buffer, whose results are a dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ def test_a_module_elsewhere_is_refused(sim: SimBackend) -> None:
 
 
 def test_without_gpus_their_numbers_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As an attribute of the package, the function data_parallel hides its module.
+    # The package's function data_parallel hides the module of that name, so import it by its path.
     module = importlib.import_module("fastdist.nn.parallel.data_parallel")
     monkeypatch.setattr(module, "device_count", lambda: 0)
     model = nn.Linear(3, 2)

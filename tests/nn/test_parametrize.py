@@ -1,4 +1,4 @@
-"""Parameters that are functions of other parameters, and modules called with other tensors."""
+"""Parameters computed from other parameters, and modules that are called with given tensors."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_dropout_falls_between_layers_in_training_alone() -> None:
     layer, x = nn.GRU(3, 4, 2, dropout=1.0), fd.randn(5, 2, 3)
     blind, _ = layer(fd.randn(5, 2, 3))
     found, _ = layer(x)
-    assert fd.equal(found, blind)  # dropout=1.0: the second layer's input is zeros
+    assert fd.equal(found, blind)  # all inputs of the second layer are dropped
     layer.eval()
     assert not fd.allclose(layer(x)[0], blind)
 

@@ -13,7 +13,7 @@ LENGTHS = (2, 4, 3)
 
 
 def sequences() -> list[fd.Tensor]:
-    """Return sequences whose numbers encode sequence and position: 10, 11; 20, 21, 22, 23 ..."""
+    """Return sequences whose numbers are 10 * (sequence + 1) + position: 10, 11; 20, 21 ..."""
     return [fd.arange(10.0 * (i + 1), 10.0 * (i + 1) + n) for i, n in enumerate(LENGTHS)]
 
 

@@ -58,7 +58,7 @@ def test_a_copy_of_a_shared_module_is_not_shared() -> None:
     state = model.state_dict()
     twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
     assert not any(one.is_shared() for twin in twins for one in twin.parameters())
-    # As always, entries of a state_dict share the module's memory.
+    # The entries of a module's state_dict share its memory, as they do for any module.
     assert all(one.is_shared() for one in state.values())
     assert not any(one.is_shared() for one in pickle.loads(pickle.dumps(state)).values())
 
@@ -78,7 +78,7 @@ def test_two_processes_train_one_module() -> None:
     mp.spawn(train, args=(model,), nprocs=2)
     assert model.linear.weight.item() == pytest.approx(2.0, abs=0.05)
     assert model.linear.bias.item() == pytest.approx(1.0, abs=0.05)
-    # Both processes wrote to the shared memory; one of two simultaneous additions may be lost.
+    # Both processes add to a shared counter; of two additions at the same time, one may be lost.
     assert 200 <= model.seen.item() <= 400
     assert model.linear.weight.grad is None
 

@@ -145,7 +145,7 @@ def test_instance_norm_explains_running_numbers_of_old_versions() -> None:
 
 
 class Renamed(nn.Module):
-    """A module that renamed an entry after version 1 and saves one more number."""
+    """A module whose version 2 renames an entry of version 1 and saves one number more."""
 
     _version = 2
 

@@ -20,7 +20,7 @@ CLASSES = fastdist.tensor([0, 2])
     [
         ("mse_loss", 3.25, [0.5, -3.0], [-0.5625, 0.1875]),
         ("l1_loss", 1.75, [0.25, -0.75], [-0.1875, 0.0625]),
-        # As in PyTorch, divided by the count, not by the sum of the weights.
+        # As in PyTorch, the sum is divided by the number of elements, not by the sum of weights.
         ("huber_loss", 2.5, [0.5, -1.5], [0.25, 0.75]),
     ],
 )

@@ -16,7 +16,7 @@ from tests.ops.differences import generator
 
 
 class Functional:
-    """Marks functions such as `F.relu`."""
+    """Looks up functions such as `F.relu` by name."""
 
     def __getattr__(self, name: str) -> Any:
         return FUNCTIONAL_NAMES[name]
@@ -26,7 +26,7 @@ F = Functional()
 
 
 class Case(NamedTuple):
-    """One call. Inputs given as shapes become random numbers; integer and bool arrays stay."""
+    """One call. An input given as a shape becomes random numbers; an array is used as it is."""
 
     ours: Callable[..., Any]
     numpys: Callable[..., Any]
@@ -34,7 +34,7 @@ class Case(NamedTuple):
     differentiable: bool
     low: float
     high: float
-    # Tolerance of values in float32, relative to the largest.
+    # Tolerance of values in float32, relative to the largest value.
     tolerance: float
 
     def arrays(self, seed: str) -> list[np.ndarray]:
@@ -79,13 +79,13 @@ def ints(*values: Any) -> np.ndarray:
 
 
 def bools(*rows: str) -> np.ndarray:
-    """Return the mask with rows such as "101"."""
+    """Return a bool array; each row is given as a string such as "101"."""
     mask = np.array([[letter == "1" for letter in row] for row in rows])
     return mask[0] if len(rows) == 1 else mask
 
 
 def case_modules() -> list[ModuleType]:
-    """Return the modules of sample calls of this folder: all `*_cases.py` with CASES."""
+    """Return the modules of sample calls: all files `*_cases.py` of this folder that have CASES."""
     folder = Path(__file__).parent
     paths = sorted(folder.rglob("*_cases.py"))
     names = [".".join(path.relative_to(folder).with_suffix("").parts) for path in paths]

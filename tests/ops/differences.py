@@ -1,7 +1,7 @@
 """Check derivatives against finite differences along random directions.
 
-v^T J u is one number for random v and u. It is cheap to compute by differences, and almost surely
-wrong if an entry of J is wrong. All computations are in float64.
+v^T J u is one number, for a Jacobian J and random v and u. It is cheap to compute by differences,
+and almost surely wrong if an entry of J is wrong. All computations are in float64.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEP = 1e-6
 
 
 def generator(name: str) -> np.random.Generator:
-    """Return a test's own random generator, the same in each run."""
+    """Return the random generator of a test, which gives the same numbers in each run."""
     return np.random.default_rng(zlib.crc32(name.encode()))
 
 
@@ -48,7 +48,7 @@ def close(found: float, expected: float, *, tolerance: float = 1e-5) -> None:
 
 
 def check_first_order(f: Function, arrays: Sequence[Array], random: np.random.Generator) -> None:
-    """Compare vjp and jvp of f with differences, and with each other."""
+    """Compare the vjp and the jvp of f with finite differences."""
     value = f(*[leaf(a) for a in arrays])
     v = random.standard_normal(tuple(value.shape))
     u = [random.standard_normal(np.shape(a)) for a in arrays]
@@ -68,7 +68,7 @@ def vjp(f: Function, arrays: Sequence[Array], v: Array) -> list[Array]:
 
 
 def jvp(f: Function, arrays: Sequence[Array], u: Sequence[Array]) -> Array | None:
-    """Return the tangent of f's value, or None if it has none."""
+    """Return the tangent of f's value, or None if the value has no tangent."""
     level = ForwardADLevel.get_next_idx()
     try:
         duals = []
@@ -87,7 +87,7 @@ def jvp(f: Function, arrays: Sequence[Array], u: Sequence[Array]) -> Array | Non
 
 
 def check_second_order(f: Function, arrays: Sequence[Array], random: np.random.Generator) -> None:
-    """Compare the gradient of the gradient along u with differences of the gradient."""
+    """Compare the gradient of (the gradient times u) with differences of that product."""
     shape = tuple(f(*[leaf(a) for a in arrays]).shape)
     v = random.standard_normal(shape)
     u = [random.standard_normal(np.shape(a)) for a in arrays]
@@ -106,7 +106,7 @@ def check_second_order(f: Function, arrays: Sequence[Array], random: np.random.G
     second = grad((total,), [*leaves, gradient], allow_unused=True)
     found = [np.zeros(np.shape(a)) if g is None else g.numpy() for a, g in zip(arrays, second)]
     close(_along(found, w), expected, tolerance=1e-4)
-    # The gradient is linear in v, so its derivative by v along u is the tangent.
+    # The gradient is linear in v, so the derivative of (gradient times u) by v is the tangent.
     tangent = jvp(f, arrays, u)
     if tangent is not None and second[-1] is not None:
         assert np.allclose(second[-1].numpy(), tangent, rtol=1e-6, atol=1e-9)

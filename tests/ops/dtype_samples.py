@@ -1,4 +1,4 @@
-"""The inputs of each case and each pointwise row, in all dtypes except float32 and float64."""
+"""Inputs for each sample call and each pointwise op, in all dtypes except float32 and float64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPLEX = ("complex64", "complex128")
 DTYPES = ("bool", *WHOLE, *WIDE_UNSIGNED, *HALVES, *COMPLEX)
 # Files with random results, which differ between libraries.
 RANDOM = ("draws_cases", "dropout_cases")
-# Errors for a rejected dtype. Losses read sizes, which a Python number does not have.
+# Errors for a rejected dtype. A loss that gets a Python number fails when it reads the sizes.
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
 
 
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     is_differentiable: bool
 
     def arrays(self, dtype: str) -> list[np.ndarray]:
-        """Return the inputs in the dtype; for a half type, in float64 to be cast later."""
+        """Return the inputs in the dtype; inputs of a half type are float64, and are cast later."""
         return [
             np.asarray(_cast(real, imaginary, dtype)) if is_number_array(real) else real.copy()
             for real, imaginary in zip(self.inputs, self.imaginary, strict=True)
@@ -51,9 +51,9 @@ def _cast(real: np.ndarray, imaginary: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def samples() -> dict[str, Sample]:
-    """Return, by id, the samples of all cases and pointwise rows that have elements.
+    """Return, by id, a sample of each pointwise row and of each case whose inputs have elements.
 
-    Without elements PyTorch does not check the dtype.
+    PyTorch does not check the dtype of inputs without elements.
     """
     found = {}
     for module in case_modules():

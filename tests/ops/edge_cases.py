@@ -1,8 +1,8 @@
-"""Sample calls on tensors without elements and without axes that cannot be made from other samples.
+"""Sample calls on tensors without elements or without axes that other samples do not provide.
 
 tests/ops/test_table_edges.py takes the samples of the whole table and sets sizes to 0, or removes
-all axes. This file has the rest: calls whose arguments contain sizes or indices, and inputs that
-are given as arrays.
+all axes. This file has the remaining calls: those whose arguments contain sizes or indices, and
+those whose inputs are arrays.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ EMPTY: dict[str, list[Case]] = {
     "layer_norm": [case(lambda x: F.layer_norm(x, (3,)), lambda x: x, (0, 3))],
     "rms_norm": [case(lambda x: F.rms_norm(x, (3,)), lambda x: x, (0, 3))],
 }
-# Samples of the table, by index, whose arguments contain the size that would change.
+# Samples (op, index) whose arguments contain a size, so that this size cannot be set to 0.
 NAMES_THE_SIZE = {
     ("logsumexp", 3), ("topk", 0), ("topk", 1), ("topk", 2), ("sum_to_size", 0), ("narrow", 0),
     ("narrow_copy", 0),
@@ -216,7 +216,7 @@ SCALAR: dict[str, list[Case]] = {
     "unflatten": [case(lambda x: x.unflatten(0, (1, 1)), lambda x: x.reshape(1, 1), (1,))],
 }
 Refused = Callable[[fd.Tensor], Any]
-# Ops that reject a tensor without axes, as in PyTorch.
+# Calls on a tensor without axes that fail, as in PyTorch.
 REFUSED_SCALAR: dict[str, Refused] = {
     **fourier_edges.REFUSED_SCALAR,
     **function_edges.REFUSED_SCALAR,
@@ -261,7 +261,7 @@ REFUSED_SCALAR: dict[str, Refused] = {
     "diff": lambda x: x.diff(),
     "pad": lambda x: F.pad(x, (1, 1)),
 }
-# Samples of the table, by index, whose arguments contain an axis.
+# Samples (op, index) whose arguments contain an axis.
 NAMES_AN_AXIS = {
     ("logsumexp", 1), ("logsumexp", 3), ("softmax", 3), ("argsort", 0), ("argsort", 1),
     ("expand", 0), ("sum_to_size", 0), ("swapaxes", 0), ("broadcast_tensors", 0), ("cat", 2),
@@ -269,10 +269,10 @@ NAMES_AN_AXIS = {
     ("einsum", 3), ("einsum", 5), ("kl_div", 0), ("vdot", 0),
 } | function_edges.NAMES_AN_AXIS | linalg_edges.NAMES_AN_AXIS  # fmt: skip
 
-# Samples of the table, by id, whose NumPy reference is a constant, or a formula that has no value
-# at infinity although the op has one.
+# Ids of samples that NumPy cannot check at infinity: their reference is a constant, or a formula
+# without a value there.
 NUMPY_KNOWS_NO_SUCH = {
     "softmax-2", "log_softmax-2", "binary_cross_entropy_with_logits-0",
-    "binary_cross_entropy-0",  # rejects numbers outside of [0, 1]
+    "binary_cross_entropy-0",  # raises for inputs outside of [0, 1]
     *image_edges.NUMPY_KNOWS_NO_SUCH, *linalg_edges.FINITE_ALONE, *fourier_edges.FINITE_ALONE,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Sample calls of the wider catalogue: functions that count, sort, measure and write."""
+"""Sample calls of further functions, which count, sort, measure and write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHERE = ints([0, 2, 1], [2, 2, 0])
 
 
 def reduced(ufunc: Any, start: Any) -> Any:
-    """Return scatter_reduce by a ufunc along axis 0; `start`, if given, replaces input's values."""
+    """Return NumPy's scatter_reduce by a ufunc along axis 0; a `start` replaces written values."""
 
     def reference(x: np.ndarray, src: np.ndarray) -> np.ndarray:
         out = x.copy()
@@ -37,7 +37,7 @@ def scatter_reduce(reduce: str, *, include_self: bool = True) -> Any:
 
 
 def quantile(x: fd.Tensor, *args: Any, **more: Any) -> fd.Tensor:
-    """Return x.quantile; in float64 for half types, which quantile rejects."""
+    """Return x.quantile, computed in float64 for half types, which quantile rejects."""
     return (
         x.double().quantile(*args, **more).to(x.dtype)
         if x.dtype in (fd.half, fd.bfloat16)

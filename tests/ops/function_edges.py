@@ -1,4 +1,4 @@
-"""The wider catalogue of functions without elements and without axes: see edge_cases.py."""
+"""Further functions on tensors without elements and without axes: see edge_cases.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY: dict[str, list[Case]] = {
     "mvlgamma": [case(lambda x: fd.mvlgamma(x, 2), lambda x: x, (0, 3))],
     "nanmedian": [plain(lambda x: x.nanmedian(1)[0], lambda x: x[:, 0], (0, 3))],
     "mode": [plain(lambda x: x.mode(1)[0], lambda x: x[:, 0], (0, 3))],
-    # An empty row has no quantile (see test_functions.py), but the list of quantiles may be empty.
+    # A row without elements has no quantile (see test_functions.py), but `q` may be empty.
     "quantile": [
         plain(lambda x, q: x.quantile(q, 2), lambda x, q: np.zeros((0, 2, 3)), (2, 3, 4), (0,))
     ],
@@ -122,7 +122,7 @@ REFUSED_SCALAR: dict[str, Callable[[fd.Tensor], Any]] = {
     "vander": fd.vander,
     "vsplit": lambda x: x.vsplit(1),
 }
-# See edge_cases.py.
+# Samples (op, index) whose arguments contain a size: see edge_cases.py.
 NAMES_THE_SIZE = {
     ("median", 1),
     *(("quantile", i) for i in range(6)), ("nanquantile", 0), ("as_strided", 0), ("put", 0),

@@ -16,12 +16,12 @@ from tests.ops.dtype_samples import COMPLEX, DTYPES, HALVES, REFUSALS, Sample, s
 from tests.ops.make_torch_results import call_of
 
 PLACE = Path(__file__).with_name("dtype_results.json")
-# The cotangent for complex results; real results have the cotangent 1.
+# The cotangent of complex results; the cotangent of real results is 1.
 COTANGENT = 1 + 0.5j
 
 
 def let_cases_call(torch: Any) -> None:
-    """Replace fastdist's modules by PyTorch's in the files of cases."""
+    """Replace fastdist's modules by PyTorch's in the files that contain cases."""
     names = {"fd": torch, "F": torch.nn.functional, "FT": torch.fft, "LA": torch.linalg}
     for name, module in sys.modules.items():
         if name.startswith("tests.ops."):
@@ -36,7 +36,7 @@ def twin_of(torch: Any, name: str, ours: Callable[..., Any]) -> Callable[..., An
     if which == "pointwise":
         return call_of(torch, known)
     if not is_ours(ours):
-        # A function in the case files, which now calls PyTorch's functions.
+        # `ours` is a function of a case file, where the names of modules now lead to PyTorch.
         for cell in getattr(ours, "__closure__", None) or ():
             if callable(cell.cell_contents) and is_ours(cell.cell_contents):
                 cell.cell_contents = twin_of(torch, name, cell.cell_contents)
@@ -51,12 +51,12 @@ def twin_of(torch: Any, name: str, ours: Callable[..., Any]) -> Callable[..., An
 
 
 def is_ours(function: Any) -> bool:
-    """Return whether this is a function of fastdist; an op has its module in its class."""
+    """Return whether the function belongs to fastdist; an op's class has its module."""
     return (getattr(function, "__module__", None) or "fastdist").startswith("fastdist")
 
 
 def listed(value: Any) -> list[Any]:
-    """Return the elements of a tensor with six digits, complex ones as pairs."""
+    """Return the elements of a tensor with six digits; a complex element becomes two numbers."""
     array = value.detach().cpu().resolve_conj().resolve_neg()
     if array.is_floating_point():
         array = array.double()
@@ -96,12 +96,12 @@ def found_of(torch: Any, call: Callable[..., Any], sample: Sample, dtype: str) -
 
 
 def results_of(torch: Any, call: Callable[..., Any], sample: Sample) -> dict[str, Any] | None:
-    """Return {"dtypes": {dtype: [result dtype, index into values] or None}, "values": [...]}."""
+    """Return the dict {"dtypes": {dtype: [result dtype, index in "values"] or None}, "values"}."""
     made: dict[str, Any] = {}
     values: list[Any] = []
     for dtype in DTYPES:
         if dtype in HALVES and sample.is_differentiable:
-            continue  # test_table.py compares these with float64
+            continue  # test_table.py compares half types with float64
         found = found_of(torch, call, sample, dtype)
         if found is None:
             made[dtype] = None
@@ -123,7 +123,7 @@ def _is_alike(one: Any, other: Any) -> bool:
 
 
 def main() -> None:
-    """Write the file with the package named on the command line; tests never import PyTorch."""
+    """Write the file with the library named on the command line; tests never import PyTorch."""
     warnings.simplefilter("ignore")
     torch = importlib.import_module(sys.argv[1])
     known = samples()

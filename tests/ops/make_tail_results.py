@@ -1,4 +1,4 @@
-"""Write tail_results.json: values and two derivatives of the cases in tails.py, by mpmath.
+"""Write tail_results.json: values and two derivatives of the cases in tails.py, found by mpmath.
 
 Run `python -m tests.ops.make_tail_results` where mpmath is installed.
 """
@@ -15,7 +15,7 @@ PLACE = Path(__file__).with_name("tail_results.json")
 
 
 def derivatives(mp: Any, text: str, x: float) -> list[float]:
-    """Return the value and two derivatives at x, by differences with a thousand digits."""
+    """Return the value and the first two derivatives at x, by differences with 1000 digits."""
     mp.mp.dps = 1000
     step = mp.mpf(10) ** -100
     function = eval(f"lambda x: {text}", {"m": mp})
@@ -25,7 +25,7 @@ def derivatives(mp: Any, text: str, x: float) -> list[float]:
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the results of all cases to the file."""
     import mpmath
 
     found = {

@@ -16,13 +16,13 @@ from tests.ops.pointwise.pointwise_rows import INTEGER_ROWS, ROWS
 
 PLACE = Path(__file__).with_name("torch_results.json")
 ABOUT = "What PyTorch 2.13 gives on a CPU. Tests read it, none imports PyTorch."
-# Points in float64 for values and gradients: of one tensor, or all combinations for more.
+# Points in float64 for values and gradients. Ops of several tensors get all combinations of points.
 UNARY_AT = ["nan", "inf", "-inf", 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 6.0,
             25.0, -25.0, 120.0, -120.0]  # fmt: skip
 BINARY_AT = ["nan", "inf", "-inf", 0.0, -0.0, 1.0, -2.0, 2.5]
 TERNARY_AT = ["nan", "inf", "-inf", 0.0, 1.0, -2.0]
 AT = (UNARY_AT, BINARY_AT, TERNARY_AT)
-# The points for ops whose other points PyTorch rejects.
+# Points for ops that raise an error in PyTorch at other points.
 BOUNDED_AT = {"binary_entropy": [0.0, -0.0, 0.25, 0.5, 1.0]}
 INTEGER_VALUES: dict[str, list[Any]] = {
     "uint8": [0, 1, 2, 7, 200],
@@ -32,7 +32,7 @@ INTEGER_VALUES: dict[str, list[Any]] = {
 }
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 NUMBERS = {"int": 1, "float": 1.5}
-# Ops with another name in PyTorch than the public name of their row, and ops not in PyTorch.
+# Ops whose name in PyTorch is not the public name of their row, and ops that PyTorch does not have.
 OTHER_NAMES = {"prelu_kernel": "_prelu_kernel"}
 NOT_IN_PYTORCH = (
     *("gamma_of", "log_gamma_of", "gamma_slope", "valued", "logistic"),
@@ -40,13 +40,13 @@ NOT_IN_PYTORCH = (
     *("norm_slope", "norm_tangent", "product_at_zero", "rough_zero"),
     *("gelu_exact_tails", "gelu_tanh_tails"),
 )
-# PyTorch's errors for unsupported operands; any other error is our bug. Losses read the sizes of
-# their inputs, which a Python number does not have.
+# Errors that PyTorch raises for unsupported operands; any other error is a bug of this file. Losses
+# read the sizes of their inputs, which a Python number does not have.
 REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError)
 
 
 def call_of(torch: Any, name: str) -> Callable[..., Any]:
-    """Return PyTorch's function for a row, with the row's numbers."""
+    """Return PyTorch's function for a row, called with the numbers of the row."""
     row = ROWS.get(name)
     if row is None:
         return getattr(torch, name)  # type: ignore[no-any-return]
@@ -67,7 +67,7 @@ def count_of(name: str) -> int:
 
 
 def grid(*axes: list[Any]) -> list[list[Any]]:
-    """Return all combinations of coordinates, one list per axis; the last axis moves fastest."""
+    """Return all combinations of points, as one list per axis; the last axis changes fastest."""
     return [list(column) for column in zip(*itertools.product(*axes), strict=True)]
 
 
@@ -80,7 +80,7 @@ def listed(tensor: Any) -> list[Any]:
 
 
 def special(torch: Any, name: str) -> dict[str, Any]:
-    """Return the values at the special points, and the gradient of each operand there."""
+    """Return the values at the special points, and the gradients of the operands there."""
     count = count_of(name)
     leaves = [
         torch.tensor([float(one) for one in axis], dtype=torch.float64, requires_grad=True)
@@ -98,7 +98,7 @@ def special(torch: Any, name: str) -> dict[str, Any]:
 
 
 def dtype_table(torch: Any, name: str) -> dict[str, str | None]:
-    """Return the result dtype by operands; "()" marks a last operand without axes."""
+    """Return the result dtype for each pair of operands; "()" marks a last operand without axes."""
     call = call_of(torch, name)
 
     def ones(dtype: str, *shape: int) -> Any:
@@ -125,10 +125,10 @@ def dtype_table(torch: Any, name: str) -> dict[str, str | None]:
 
 
 def integers(torch: Any, name: str) -> dict[str, Any]:
-    """Return the dtype and values of the result, for each supported integer dtype."""
+    """Return the dtype and the values of the result for each integer dtype that the op supports."""
     made = {}
     for dtype, values in INTEGER_VALUES.items():
-        # Exclude divisions by 0, and shifts by more than the number of bits.
+        # Omit divisions by 0, and shifts by at least the number of bits.
         seconds = values if dtype == "bool" else [one for one in values if one]
         if "shift" in name:
             seconds = [0, 1, 3]
@@ -177,15 +177,15 @@ def text_of(found: dict[str, Any]) -> str:
 
     def lines(value: Any) -> str:
         if not isinstance(value, dict) or not isinstance(next(iter(value.values())), dict):
-            return compact(value)  # not a table with a line for each op
+            return compact(value)  # has no line for each op
         return "{" + ",\n".join(f"{compact(k)}:{compact(v)}" for k, v in value.items()) + "}"
 
     return "{" + ",\n".join(f"{compact(k)}:{lines(v)}" for k, v in found.items()) + "}\n"
 
 
 def main() -> None:
-    """Write the file with the package named on the command line; tests never import PyTorch."""
-    warnings.simplefilter("ignore")  # about sizes that broadcast, and zero-dim prelu weights
+    """Write the file with the library named on the command line; tests never import PyTorch."""
+    warnings.simplefilter("ignore")  # for broadcast sizes and prelu weights of 0 axes
     names = [name for name in ROWS if name not in NOT_IN_PYTORCH]
     PLACE.write_text(text_of(results(importlib.import_module(sys.argv[1]), names)))
 

@@ -1,7 +1,7 @@
-"""Functions of one number x whose derivatives must keep their tails.
+"""Functions of one number x whose derivatives must stay accurate in the tails.
 
-Each has source code over `L` (the library), `F` (its nn.functional), `D` (its distributions) and
-`t`, which makes a tensor; and source code over mpmath, named `m`.
+Each case has two pieces of source code. The first uses `L` (the library), `F` (its nn.functional),
+`D` (its distributions) and `t` (makes a tensor). The second uses mpmath, named `m`.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ CASES: Final[dict[str, tuple[str, str]]] = {
     ),
     "cdf of HalfNormal": ("D.HalfNormal(t(1.0)).cdf(abs(x))", "m.erf(abs(x) / m.sqrt(2))"),
 }  # fmt: skip
-# Binary fractions, which mpmath gets without rounding.
+# Binary fractions, so that mpmath gets exactly the same numbers.
 POINTS: Final = tuple(
     sign * x
     for x in (0.125, 0.75, 2.0, 5.5, 9.0, 13.0, 19.0, 30.0, 36.5, 38.0, 60.0, 128.0, 350.0, 700.0)
@@ -168,7 +168,7 @@ POINTS: Final = tuple(
 
 
 def ours(name: str, library: Any, functional: Any, dtype: Any) -> Callable[[Any], Any]:
-    """Return the function of a case over tensors of a dtype."""
+    """Return the function of a case, for tensors of a dtype."""
     names = {
         "L": library,
         "F": functional,

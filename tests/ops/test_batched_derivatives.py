@@ -1,7 +1,7 @@
-"""Derivatives of a batch of calls, inside vmap and through vmap, against each single call.
+"""Derivatives of a batch of calls, inside vmap and through vmap, compared with single calls.
 
-A batched tensor itself has no graph and no tangents, but the tensor inside it does: a function that
-checks the wrong tensor would take a shortcut and return zeros.
+A batched tensor has no graph and no tangents; the tensor inside it has them. A function that checks
+the batched tensor for them would skip its derivatives and return zeros.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def close(found: Any, expected: Any) -> None:
 
 
 def number_of(result: fd.Tensor) -> fd.Tensor:
-    """Return one number that depends on all elements of a result, each with its own weight."""
+    """Return a number that depends on all elements of a result, each with a different weight."""
     numbers = fd.view_as_real(result) if result.is_complex() else result
     weights = fd.arange(1, numbers.numel() + 1, dtype=fd.float64).cos()
     return (numbers.square() * weights.reshape(numbers.shape)).sum()
 
 
 def in_dims_of(inputs: list[list[fd.Tensor]]) -> list[tuple[int | None, ...]]:
-    """Return the batch axes to test: the first, the second, or the second of only one input."""
+    """Return the batch axes to test: the first or second of all inputs, or the second of one."""
     n = len(inputs)
     second = tuple(min(1, one[0].ndim) for one in inputs)
     alone = [tuple(d if i == k else None for i, d in enumerate(second)) for k in range(n)]
@@ -59,7 +59,7 @@ def in_dims_of(inputs: list[list[fd.Tensor]]) -> list[tuple[int | None, ...]]:
 def check(f: Callable[..., fd.Tensor], inputs: list[list[fd.Tensor]]) -> None:
     """Compare vmap(grad), grad(vmap) and vmap(jvp) of a function with loops.
 
-    `inputs` has the inputs of all calls, one list per argument.
+    `inputs` has one list per argument, with the inputs of all calls.
     """
     every = tuple(range(len(inputs)))
     tangents = [fd.stack(one).sin() for one in inputs]
@@ -97,7 +97,7 @@ def test_derivatives_of_a_batch_are_those_of_each_call(name: str, one: Case) -> 
     check(f, [list(one) for one in zip(*given, strict=True)])
 
 
-# Functions that compute less without differentiation, or that use such a function.
+# Functions that compute less if nothing is differentiated, or that use such functions.
 PLACES = fd.tensor([0, 2, 1, 2])
 LSTM = fd.nn.LSTM(4, 3, dtype=fd.float64).requires_grad_(False)
 MORE: dict[str, Callable[[fd.Tensor], fd.Tensor]] = {

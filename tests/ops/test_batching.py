@@ -27,16 +27,16 @@ REFUSED = {"as_strided_scatter", "argwhere", "masked_select", "nonzero"} | {
 
 
 def is_refused(name: str, one: Case) -> bool:
-    """Return whether vmap must reject a call, because its result depends on values or on memory."""
+    """Return whether vmap must reject a call whose result depends on values or on strides."""
     return name in REFUSED or one is CASES["where"][0]
 
 
 def batches(name: str, one: Case) -> list[list[fd.Tensor]]:
-    """Return the inputs of two calls."""
+    """Return the inputs of two calls with different random numbers."""
     return [as_tensors(one.arrays(f"{name} {seed}"), fd.float64) for seed in ("first", "second")]
 
 
-# The number of elements of these results depends on the values of the inputs.
+# Ops whose results have a number of elements that depends on the values of the inputs.
 LENGTHS = {"bincount", "repeat_interleave", "take_places"}
 
 
@@ -58,7 +58,7 @@ def test_a_batch_of_calls_gives_what_each_call_gives(
         assert found.shape == expected.shape and found.dtype is expected.dtype
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
     if one is CASES["one_hot"][0]:
-        return  # the largest value sets the length, so an empty batch is rejected
+        return  # the largest value sets the length; an empty batch has none
     with properties("a batch of none"):
         none = [x.new_zeros((0, *x.shape)) for x in first]
         found = vmap(one.ours, randomness="different")(*none)
@@ -191,7 +191,7 @@ def test_a_singular_matrix_among_the_calls_is_told() -> None:
         vmap(fd.linalg.inv)(fd.stack([fd.eye(2), fd.zeros(2, 2)]))
 
 
-# Ops of the table that loop over the calls: this list may only shrink.
+# Ops of the table that vmap runs once for each call: this list may only shrink.
 LOOPED = frozenset({"histogramdd", "index"})
 
 

@@ -1,4 +1,4 @@
-"""Ops on complex numbers without a complex kernel: NumPy's values and right derivatives."""
+"""Ops on complex numbers without a complex kernel have NumPy's values and right derivatives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WEIGHT = RNG.standard_normal((3, 2, 3)) + 1j * RNG.standard_normal((3, 2, 3))
 ROWS = fd.tensor([[0, 2, 1, 0]])
 
 Program = Callable[[Any, Any], Any]
-# Functions of two complex tensors, the same in NumPy, and the arguments.
+# By name: (the function of two complex tensors, the same function of NumPy, the arguments).
 PROGRAMS: dict[str, tuple[Program, Program, tuple[Any, Any]]] = {
     "acosh": (lambda a, b: a.acosh(), lambda a, b: np.arccosh(a), (A, B)),
     "sinc": (lambda a, b: a.sinc(), lambda a, b: np.sinc(a), (A, B)),
@@ -149,7 +149,7 @@ def test_derivatives_are_those_of_differences(name: str, samples_alone: bool) ->
     ours, _, arrays = PROGRAMS[name]
     given = [fd.tensor(one, requires_grad=True) for one in arrays]
     assert gradcheck(ours, given, check_forward_ad=True)
-    # Fast mode checks one random direction.
+    # Fast mode checks a single random direction.
     assert gradgradcheck(ours, given, fast_mode=samples_alone)
 
 
@@ -272,6 +272,6 @@ def test_running_log_sums_do_not_overflow_and_keep_infinities() -> None:
 def test_a_zero_in_one_row_of_complex_numbers_has_its_running_product_s_gradient() -> None:
     x = fd.tensor([1 + 1j, 0, 2j], requires_grad=True)
     x.cumprod(0).real.sum().backward()
-    # The sum is x0 + x0 x1 + x0 x1 x2; the gradient by an element is the conjugate of its factor.
+    # The sum is x0 + x0 x1 + x0 x1 x2. An element's gradient is the conjugate of its factor in it.
     expected = [1, ((1 + 1j) * (1 + 2j)).conjugate(), 0]
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)

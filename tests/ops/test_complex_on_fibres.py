@@ -1,7 +1,7 @@
 """Every case for complex numbers gives the same results on cuda (the CPU shim) as on the CPU.
 
-Pointwise rows are among the cases; values, gradients and errors are compared. An ordinary run tests
-each case in one of the two dtypes, and `slow` tests both.
+Pointwise rows are among the cases. Values, gradients and errors are compared. A run without `slow`
+tests each case in one of the two complex dtypes, and `slow` tests both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOLERANCES = {"complex64": 2e-4, "complex128": 1e-9}
 
 
 def is_taken(name: str) -> bool:
-    """Return whether the CPU supports a case in complex numbers, whether PyTorch does or not."""
+    """Return whether the CPU supports a case in complex numbers, even where PyTorch does not."""
     taken = TORCH[name]["dtypes"].get("complex64") if name in TORCH else None
     return taken is not None or "complex64" in WIDER.get(op_of(name), ())
 
@@ -33,7 +33,7 @@ TAKEN = [name for name in SAMPLES if is_taken(name)]
 
 
 def in_turns(begin: int) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return the samples of each op, with alternating dtypes."""
+    """Return the samples of each op; the dtypes alternate, and `begin` chooses the first one."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for place, name in enumerate(TAKEN):
         dtype = COMPLEX[(begin + place) % 2]
@@ -79,7 +79,7 @@ def test_cuda_computes_it_in_the_other_dtype(cuda: CudaBackend, name: str, dtype
 
 
 def check(name: str, dtype: str) -> None:
-    """Compare the device's result, or its error, with the CPU's."""
+    """Compare the result on cuda, or the error, with that on the CPU."""
     try:
         expected = value_and_gradients(name, dtype, "cpu")
     except REFUSALS as error:

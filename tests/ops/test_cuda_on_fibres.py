@@ -1,8 +1,8 @@
-"""Every structured op and composite of the table on cuda, on the CPU shim.
+"""Every structured op and composite of the table on cuda, simulated by the CPU shim.
 
-So the cases of an op also test its CUDA twin. The shim runs CUDA threads in three orders: an
-ordinary run uses one per case, and `slow` uses all. Only a few cases run in dtypes other than
-float32; `slow` runs all of them.
+In this way the cases of an op also test its CUDA kernel. The shim runs CUDA threads in three
+orders: a run without `slow` uses one order per case, and `slow` uses all. Without `slow`, only a
+few cases run in dtypes other than float32.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tests.ops.cases import Case, is_number_array
 from tests.ops.test_table import ALL, by_op
 from tests.properties import Properties, in_one_test_each
 
-# The table broadcasts on purpose, and losses warn about it.
+# The samples broadcast on purpose, and losses warn about broadcasting.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 ON_FIBRES = ALL
-TURN = 60  # one case in TURN runs in each other dtype in an ordinary run
+TURN = 60  # without `slow`, each other dtype runs one case in TURN
 OTHERS = ("float64", "float16", "int64", "bfloat16")
 
 
 def sampled(place: int) -> tuple[list[int], list[str]]:
-    """Return the thread orders and the other dtypes of a case in an ordinary run."""
+    """Return the thread orders and the other dtypes that a case runs in without `slow`."""
     turn = place % TURN
     return [place % len(SEEDS)], [OTHERS[turn]] if turn < len(OTHERS) else []
 
 
 def left_out(place: int) -> tuple[list[int], list[str]]:
-    """Return the thread orders and the other dtypes that only `slow` tests."""
+    """Return the thread orders and the other dtypes that a case runs in only with `slow`."""
     orders, dtypes = sampled(place)
     return [one for one in SEEDS if one not in orders], [one for one in OTHERS if one not in dtypes]
 
@@ -72,7 +72,7 @@ def value_and_gradients(
 
 
 def numbers_of(tensor: Any) -> np.ndarray:
-    """Return a tensor's elements; NumPy does not have bfloat16."""
+    """Return a tensor's elements; bfloat16 becomes float32, as NumPy does not have it."""
     numbers: np.ndarray = (tensor.float() if tensor.dtype == fd.bfloat16 else tensor).numpy()
     return numbers
 
@@ -129,13 +129,13 @@ def check_float32(name: str, one: Case) -> None:
         np.testing.assert_allclose(numbers_of(ours), numbers_of(theirs), rtol=1e-5, atol=1e-5)
 
 
-# Half types are rounded whenever an op of several parts stores them in memory, and may be summed in
-# another order before that.
+# The two devices may round half types differently: an op of several steps rounds whenever it stores
+# a step's result, and may sum in another order.
 TOLERANCE = {"float64": 1e-9, "float16": 1e-2, "bfloat16": 6e-2, "int64": 1e-5}
 
 
 def check_dtype(name: str, one: Case, kind: str) -> None:
-    """Compare the device's result, or its error, with the CPU's."""
+    """Compare the result on cuda, or the error, with that on the CPU."""
     arrays = one.arrays(f"{name} on fibres")
     try:
         expected = value_and_gradients(one, arrays, "cpu", kind)

@@ -1,7 +1,7 @@
 """A Node that promises fresh gradients returns arrays that no other code holds.
 
-Such an array may become a leaf's `.grad`, and other gradients may be added to it in place. If it
-were the user's own gradient, a later pass would silently change it.
+The engine may store such an array as a leaf's `.grad`, and later add other gradients to it in
+place. If the array belonged to the user, a later pass would silently change it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning"
 
 
 def nodes_of(result: fd.Tensor) -> list[Node]:
-    """Return the Nodes that produced a result."""
+    """Return all Nodes of a result's graph, except those that accumulate into leaves."""
     found, waiting = [], [result.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -54,7 +54,7 @@ def _arrays(value: Any) -> Iterator[np.ndarray]:
 
 
 def ones_of(layout: Any) -> Any:
-    """Return a gradient for a Node with this layout, or a tuple for several outputs."""
+    """Return a gradient of ones for a Node's output layout, or a tuple for several outputs."""
     if isinstance(layout, tuple):
         return tuple(ones_of(one) for one in layout)
     return np.ones(layout.shape, layout.dtype.numpy)
@@ -63,7 +63,7 @@ def ones_of(layout: Any) -> Any:
 def broken_promises(result: fd.Tensor, arrays: list[np.ndarray]) -> list[str]:
     """Return the names of Nodes whose fresh gradients share memory with other arrays.
 
-    Other arrays are the other gradients, the tensors of the computation, and saved arrays.
+    The other arrays are the other gradients, the tensors of the computation and saved arrays.
     """
     broken = []
     for node in nodes_of(result):
@@ -94,7 +94,7 @@ def test_gradients_of_structured_ops_are_fresh_where_promised(name: str, one: Ca
 def test_gradients_of_pointwise_ops_are_fresh_where_promised(row: Row) -> None:
     many = [(many_for(row.name),)] * 3
     for one in [*shapes_for(row), many]:
-        # Ops on many float32 numbers use the kernels that test_pointwise.py compares.
+        # For many float32 numbers, ops use the kernels that test_pointwise.py compares with NumPy.
         dtype = fd.float32 if one is many else fd.float64
         # The second call takes the short path.
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""The wider catalogue of functions: results, errors, and behaviour for equal elements."""
+"""Further functions: results, errors, and the order of equal elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops of higher packages are found by name."""
+"""`late_ops` finds ops by name whose modules are imported later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each Node name belongs to one class, over all rows of the table."""
+"""All Nodes with one name have one class, over all rows of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.ops.test_table import DIFFERENTIABLE, differentiated
 
 
 def results() -> Iterator[Any]:
-    """Yield the results of all rows, and of the calls with documented Node names."""
+    """Yield the results of all rows, and of the calls whose Node names are documented."""
     names = names_in(fd)
     yield from (eval(text, dict(names)) for text in CALLS)
     for name, one in (param.values for param in DIFFERENTIABLE):
@@ -44,5 +44,5 @@ def test_all_nodes_of_a_name_are_of_one_class() -> None:
             classes[node.name()].add(type(node))
             kinds[node.name()].add(kind_of(node))
     assert {name: found for name, found in classes.items() if len(found) > 1} == {}
-    # Several kinds share some names; otherwise the test would check nothing.
+    # Some names must be shared by several kinds of Nodes, otherwise the test checks nothing.
     assert len(kinds["SubBackward0"]) > 1 and len(kinds["ViewBackward0"]) > 1

@@ -141,7 +141,7 @@ def test_weights_that_sum_to_zero_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", [fd.complex64, fd.complex128])
 def test_half_numbers_meet_complex_ones(kind: fd.dtype) -> None:
-    # fastdist has no complex32: a complex number and a half tensor give complex64.
+    # fastdist has no complex32, so a complex number and a half tensor give complex64.
     half, many = fd.ones(2, dtype=fd.float16), fd.full((2,), 1j, dtype=kind)
     for found in (half + many, many * half, half - many, fd.where(half > 0, half, many)):
         assert found.dtype == kind

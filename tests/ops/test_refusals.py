@@ -1,4 +1,4 @@
-"""Dtypes without a kernel in PyTorch are rejected with its messages, and give no wrong numbers."""
+"""Dtypes without a kernel in PyTorch raise errors with its messages, not wrong numbers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_lerp_meets_a_complex_weight_without_axes() -> None:
 def test_dtypes_without_a_kernel_in_pytorch_are_refused_in_its_words(
     call: Callable[[], Any], text: str
 ) -> None:
-    for _ in range(2):  # a rejected call must not be cached as a working one
+    for _ in range(2):  # a call that fails must not be cached as valid
         with pytest.raises(RuntimeError, match=text):
             call()
 
@@ -118,7 +118,7 @@ NO_NUMBER_FIRST = ["eq", "ne", "lt", "le", "gt", "ge", "fmod", "copysign", "rsub
 @pytest.mark.parametrize("name", NUMBERLESS)
 def test_a_number_in_the_place_of_a_tensor_is_refused(name: str, number: float) -> None:
     tensor = INTEGERS if name in ("gcd", "lcm") else FLOATS
-    for _ in range(2):  # the first call may leave a short path for the second
+    for _ in range(2):  # the first call may create a short path
         getattr(fd, name)(tensor, tensor)
         with pytest.raises(
             TypeError, match=rf"^{name}\(\): argument '\w+' \(position 2\) must be T"

@@ -1,4 +1,4 @@
-"""Dtypes of results and gradients when operands or internal computations have another dtype."""
+"""Dtypes of results and gradients when operands or intermediate results have another dtype."""
 
 from __future__ import annotations
 

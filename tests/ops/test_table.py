@@ -1,4 +1,4 @@
-"""Every structured op and every composite of the table, checked for every property."""
+"""Every structured op and every composite of the table: each case is checked for each property."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.ops.cases import Case, as_tensors, case_modules, is_number_array
 from tests.ops.differences import check_first_order, check_second_order, generator
 from tests.properties import Properties, in_one_test_each
 
-# The table broadcasts on purpose, and losses warn about it.
+# The samples broadcast on purpose, and losses warn about broadcasting.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 MODULES = case_modules()
 CASES: dict[str, list[Case]] = {
     name: cases for module in MODULES for name, cases in module.CASES.items()
 }
 COVERED_BY = {name: by for module in MODULES for name, by in module.COVERED_BY.items()}
-# Functions without a NumPy reference, such as random ones: tested elsewhere.
+# Functions without a NumPy reference, such as random functions; other files test them.
 ELSEWHERE = frozenset().union(*[getattr(module, "ELSEWHERE", frozenset()) for module in MODULES])
 ALL = [
     pytest.param(name, one, id=f"{name}-{i}")
@@ -30,7 +30,7 @@ ALL = [
     for i, one in enumerate(cases)
 ]
 DIFFERENTIABLE = [param for param in ALL if param.values[1].differentiable]
-# Cases without float16 kernels, as in PyTorch.
+# Ids of cases that have no float16 kernel here or in PyTorch.
 NO_HALF = frozenset().union(*[getattr(module, "NO_HALF", frozenset()) for module in MODULES])
 WITHOUT_HALVES = [param.values[1] for param in ALL if param.id in NO_HALF]
 
@@ -48,7 +48,7 @@ every_differentiable_case: Any = in_one_test_each("op", "name, one", by_op(DIFFE
 
 
 def differentiated(one: Case, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
-    """Return the call as a function of its floating inputs alone, and these inputs."""
+    """Return a function of the case's floating inputs only, and these inputs."""
     fixed = [None if is_number_array(a) else fd.tensor(a) for a in arrays]
 
     def f(*moving: fd.Tensor) -> fd.Tensor:
@@ -80,11 +80,11 @@ def test_a_case_gives_each_test_arrays_of_its_own() -> None:
     assert [array.item() for array in one.arrays("as before")[1:]] == [-1.1, 0.9]
 
 
-# A view of memory with gaps may be impossible and raise: test_views.py tests that.
+# With strided memory, a view may be impossible and raise: test_views.py tests these ops.
 VIEWS = ("view", "view_as")
 
 
-# Half types by their names in errors, with the tolerance of results.
+# Half types, by their names in error messages: (dtype, tolerance of results).
 HALVES = {"Half": (fd.float16, 4e-2), "BFloat16": (fd.bfloat16, 0.3)}
 
 
@@ -143,12 +143,12 @@ STRIDED = {"columns in order": _fortran, "every second element": _every_second}
 
 
 def check_device(name: str, one: Case, device: str, arrays: list[np.ndarray]) -> None:
-    """Compare a device's result with the CPU's."""
+    """Compare a result on a device with the result on the CPU."""
     inputs = as_tensors(arrays, fd.float64)
     expected = one.ours(*inputs)
     found = one.ours(*[tensor.to(device) for tensor in inputs])
     assert str(found.device) == ("cpu" if name == "cpu" else device)
-    # A GPU's libraries round differently: a small sum of large terms has fewer exact digits.
+    # GPU libraries round differently: if large terms have a small sum, it has fewer exact digits.
     least = 0.0
     if device == "cuda:0" and expected.numel():
         least = 1e-14 * float(np.abs(np.nan_to_num(expected.numpy(), posinf=0, neginf=0)).max())
@@ -168,7 +168,7 @@ def check_half_type(
     found = one.ours(*halves)
     wide = one.ours(*as_tensors([h.double().numpy() if is_number_array(a) else a
                                  for h, a in zip(halves, arrays)], fd.float64))  # fmt: skip
-    # These ops have other result dtypes: a requested float64, 2.0**int, or the default dtype.
+    # These ops do not return the half type: they return float64, 2.0**int or the default dtype.
     if name not in ("to", "cast", "float_power", "ldexp", "cat"):
         assert found.dtype is dtype
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""Every case of the table, and every pointwise row, in every dtype, compared with PyTorch."""
+"""Each case of the table and each pointwise row, in each dtype, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.ops.pointwise.pointwise_rows import POLYNOMIALS, ROWS
 from tests.ops.pointwise.test_pointwise import function_of
 from tests.properties import in_one_test_each
 
-# Parts of other ops, and functions whose result has another form in PyTorch.
+# Ops that are steps of other ops, and functions whose result has another form in PyTorch.
 NOT_IN_PYTORCH = {
     *("attention_in_blocks", "convolve", "convolve_back", "correlate", "lay_out_patches"),
     *("add_patches", "cummax_along", "cummin_along", "gather_add", "gamma_slope", "valued"),
@@ -42,8 +42,8 @@ COTANGENT = 1 + 0.5j
 TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2, "complex64": 2e-4, "complex128": 2e-5}
 
 
-# Dtypes that fastdist supports and PyTorch rejects, by op. In addition, wide unsigned integers are
-# supported wherever narrow ones are.
+# By op, the dtypes that fastdist supports and PyTorch rejects. In addition, fastdist supports wide
+# unsigned integers wherever it supports uint8.
 WIDER: dict[str, tuple[str, ...]] = {
     "embedding_bag": ("bool", *WHOLE, *WIDE_UNSIGNED, *COMPLEX),
     "embedding": COMPLEX,
@@ -52,34 +52,34 @@ WIDER: dict[str, tuple[str, ...]] = {
     # PyTorch supports strided and transposed convolutions of integers only in int64.
     "conv1d": (*WHOLE, *WIDE_UNSIGNED),
     "convolution": (*WHOLE, *WIDE_UNSIGNED, *COMPLEX),
-    "silu": COMPLEX,  # PyTorch supports it without a gradient
+    "silu": COMPLEX,  # PyTorch supports these without a gradient
     **dict.fromkeys([f"conv_transpose{n}d" for n in (1, 2, 3)], (*WHOLE, *WIDE_UNSIGNED)),
     "histogramdd": HALVES,
     **dict.fromkeys(("zeta", "airy_ai", *POLYNOMIALS), HALVES),
     **dict.fromkeys(("select_scatter", "slice_scatter", "nansum"), COMPLEX),
-    "replace_nonfinite": COMPLEX,  # its parts are complex
+    "replace_nonfinite": COMPLEX,  # its real and imaginary parts are replaced
     **dict.fromkeys(("trace", "linear", "clamp", "searchsorted", "bucketize"), ("bool",)),
     **dict.fromkeys(("pad", "threshold", "softsign", "tanhshrink", "pow"), ("bool",)),
     "gradient": WIDE_UNSIGNED,
     "prelu_kernel": (*WHOLE, *WIDE_UNSIGNED),
 }
-# Where PyTorch's numbers are an accident, or one choice of several: dtypes by id, and the reason.
+# By id, dtypes in which results differ: PyTorch's numbers are an accident, or one valid choice.
 OTHERWISE = {
-    "as_strided_scatter-0": COMPLEX,  # PyTorch omits the gradient of elements that are kept
-    "ldexp-0": COMPLEX,  # in PyTorch's gradient 2**other is an integer, so 0 for -2
-    "interpolate-0": ("uint8",),  # fixed-point weights, off by one
-    "topk-2": (*WHOLE, *WIDE_UNSIGNED),  # the order of equal elements
-    **{f"local_response_norm-{i}": ("int64",) for i in (1, 2, 3)},  # an integer mean
-    # Some formulas of cells accept integers, others reject them.
+    "as_strided_scatter-0": COMPLEX,  # PyTorch omits the gradient of kept elements
+    "ldexp-0": COMPLEX,  # PyTorch's gradient has an integer 2**other: 0 for -2
+    "interpolate-0": ("uint8",),  # PyTorch's fixed-point weights differ by one
+    "topk-2": (*WHOLE, *WIDE_UNSIGNED),  # equal elements in another order
+    **{f"local_response_norm-{i}": ("int64",) for i in (1, 2, 3)},  # mean of integers
+    # In PyTorch, some formulas of these cells accept integers, and others reject them.
     **dict.fromkeys(("rnn_relu-0", "rnn_relu_cell-0", "rnn_tanh_cell-0"), WHOLE),
     "addcmul pointwise": WHOLE,  # PyTorch silently truncates a factor
-    # PyTorch's gradients are not Hermitian: they keep parts that no Hermitian change affects.
+    # PyTorch's gradients of Hermitian matrices are not Hermitian; the rest affects no such matrix.
     **{f"linalg.cholesky-{i}": COMPLEX for i in range(4)},
     **{f"linalg.cholesky_ex-{i}": COMPLEX for i in range(2)},
     **{f"{op}-{i}": COMPLEX for op, i in (("cholesky", 0), ("cholesky", 1))},
     **{f"linalg.pinv-{i}": COMPLEX for i in (3, 4)},
-    # PyTorch also gives a gradient for the triangle that is not read, and the sample's diagonal is
-    # not valid for a factor.
+    # PyTorch also gives a gradient for the triangle that the op does not read. In addition, the
+    # sample's diagonal is not that of a valid factor.
     **{f"cholesky_solve-{i}": COMPLEX for i in range(2)},
     **{f"cholesky_inverse-{i}": COMPLEX for i in range(2)},
     "bincount-1": COMPLEX,  # PyTorch drops the imaginary part of weights
@@ -107,7 +107,7 @@ def flat(tensor: fd.Tensor) -> np.ndarray:
 
 
 def fault_of(name: str, dtype: str) -> str | None:
-    """Return how a sample in a dtype differs from PyTorch, or None."""
+    """Return how a sample in a dtype differs from PyTorch, or None if it does not differ."""
     sample, known = SAMPLES[name], TORCH[name]
     if dtype not in known["dtypes"]:
         return None  # half types of differentiable samples: test_table.py tests them
@@ -135,16 +135,16 @@ def fault_of(name: str, dtype: str) -> str | None:
 
 
 def _fault_beside_narrow(found: Any, told: str, values: list[Any]) -> str | None:
-    """Return how a result in a wide unsigned dtype differs from uint8's, or None.
+    """Return how a result in a wide unsigned dtype differs from the result in uint8, or None.
 
-    The dtype must be the operands' dtype, and numbers may differ by multiples of 2**8.
+    The result must have the operands' dtype. Its numbers may differ by multiples of 2**8.
     """
     numbers = flat(found)
     if told != "uint8":
         same = found.dtype.name == told and _is_close(numbers, values, 1e-5)
     else:
         same = found.dtype.is_bare and np.array_equal(numbers % 256, np.array(values))
-    # A negative difference wraps around, and then any result is possible.
+    # A difference below 0 wraps around, so that any number is accepted.
     same = same or bool((numbers > 2**14).any() or (numbers < 0).any())
     return None if same else f"{found.dtype.name} {numbers[:6]}, not as uint8: {told} {values[:6]}"
 
@@ -194,7 +194,7 @@ def is_stated(name: str, dtype: str, fault: str) -> bool:
 
 
 def by_op(names: Iterable[str]) -> dict[str, dict[str, tuple[str]]]:
-    """Return the names of samples by op, as in_one_test_each takes them."""
+    """Return the names of samples by op, in the form that in_one_test_each takes."""
     found: dict[str, dict[str, tuple[str]]] = {}
     for name in names:
         found.setdefault(op_of(name), {})[name] = (name,)

@@ -25,14 +25,14 @@ from tests.ops.nn.image_edges import IMAGES, INNER, REFUSED_OTHERWISE, WITHOUT_E
 from tests.ops.test_table import ALL, CASES, by_op, differentiated, every_differentiable_case
 from tests.properties import Properties, in_one_test_each
 
-# The table broadcasts on purpose, and losses warn about it.
+# The samples broadcast on purpose, and losses warn about broadcasting.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Using a target size:UserWarning", "ignore:cov.*degrees of freedom is <= 0:UserWarning"
 )
 
 
 def resized(one: Case, sizes: dict[int, int] | None) -> Case:
-    """Return the case with other sizes, or without axes."""
+    """Return the case with other sizes of its inputs, or with inputs without axes."""
     inputs = [
         given if not isinstance(given, tuple)
         else () if sizes is None
@@ -43,18 +43,18 @@ def resized(one: Case, sizes: dict[int, int] | None) -> Case:
 
 
 def numpys(one: Case, arrays: list[np.ndarray]) -> np.ndarray:
-    """Return NumPy's value, without its warnings, such as about the mean of an empty slice."""
+    """Return NumPy's value without warnings, such as that for the mean of an empty slice."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.asarray(one.numpys(*arrays))
 
 
 def numpy_can(one: Case) -> bool:
-    """Return whether NumPy has a result; it has none if sizes do not match."""
+    """Return whether NumPy gives a result for a case; it fails if the new sizes do not match."""
     try:
         numpys(one, one.arrays("sizes"))
     except (ValueError, IndexError, TypeError, ZeroDivisionError, DeprecationWarning):
-        return False  # an index into an empty array warns in older NumPy, and raises in newer
+        return False  # older NumPy warns of an index into an empty array
     return True
 
 
@@ -72,7 +72,7 @@ def is_scalar(one: Case) -> bool:
 
 
 def emptied() -> dict[str, list[Case]]:
-    """Return samples without elements: each sample of the table with each of its sizes at 0."""
+    """Return samples without elements: each sample of the table, once for each size set to 0."""
     found: dict[str, list[Case]] = {name: [*EMPTY.get(name, ())] for name in CASES}
     for name, cases in CASES.items():
         for i, one in enumerate(cases):
@@ -86,7 +86,7 @@ def emptied() -> dict[str, list[Case]]:
 
 
 def without_axes() -> dict[str, list[Case]]:
-    """Return samples without axes: each sample of the table without axes, where possible."""
+    """Return samples without axes: each sample of the table whose inputs can lose all axes."""
     found: dict[str, list[Case]] = {name: [*SCALAR.get(name, ())] for name in CASES}
     for name, cases in CASES.items():
         for i, one in enumerate(cases):
@@ -125,7 +125,7 @@ def check_edge(name: str, one: Case) -> None:
     found = one.ours(*as_tensors(arrays, fd.float64)).numpy()
     expected = numpys(one, arrays)
     assert found.shape == expected.shape
-    # A 0-d tensor does not promote integers beyond the default dtype.
+    # For integers, a 0-d tensor gives a result of the default dtype, float32.
     is_wide = found.dtype != np.float32
     tolerance = 1e-10 if is_wide else 1e-6
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
@@ -166,14 +166,14 @@ def test_nan_and_infinities_come_through_as_numpy_s(
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-# ---- NumPy's side and Numba's -------------------------------------------------------------------
+# ---- Pointwise ops by NumPy and by Numba ---------------------------------------------------------
 
 
 @every_differentiable_case
 def test_values_and_gradients_are_the_same_on_numba_s_side(
     name: str, one: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Structured kernels have one implementation; the pointwise ops around them have two."""
+    """A structured kernel has one implementation; pointwise ops around it use NumPy or Numba."""
     arrays = one.arrays(f"{name} side")
 
     def run() -> list[np.ndarray]:
@@ -190,7 +190,7 @@ def test_values_and_gradients_are_the_same_on_numba_s_side(
         ]
 
     expected = run()
-    # Device kernels only have `run`, whatever the size.
+    # On a device, a pointwise kernel always calls `run`, whatever the size.
     with monkeypatch.context() as patch:
         patch.setattr(PointwiseKernel, "run", PointwiseKernel.run_large)
         found = run()

@@ -1,4 +1,4 @@
-"""Every case for complex numbers gives the same results on conjugated and on negated views."""
+"""Every case for complex numbers gives the same results on conjugated and negated views."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ View = Callable[[fd.Tensor], fd.Tensor]
 
 
 def conjugated(tensor: fd.Tensor) -> fd.Tensor:
-    """Return a conjugated view with the same values as the tensor, if it is complex."""
+    """Return a conjugated view with the values of the tensor if it is complex, else the tensor."""
     return tensor.conj_physical().conj() if tensor.is_complex() else tensor
 
 
 def negated(tensor: fd.Tensor) -> fd.Tensor:
-    """Return a negated view with the same values as the tensor, if its dtype has such views."""
+    """Return a negated view with the tensor's values if its dtype allows it, else the tensor."""
     if tensor.dtype not in (fd.float32, fd.float64):
         return tensor
     return fd.complex(fd.zeros_like(tensor), -tensor).conj().imag
 
 
 def found_of(name: str, dtype: str, view: View | None) -> list[Any]:
-    """Return the result of a sample, and the gradients of the leaves of its views."""
+    """Return the result of a sample called on views, and the gradients of the views' leaves."""
     sample = SAMPLES[name]
     leaves, given = [], []
     for real, array in zip(sample.inputs, sample.arrays(dtype), strict=True):

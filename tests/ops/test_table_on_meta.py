@@ -14,9 +14,9 @@ from tests.ops.pointwise.pointwise_rows import ROWS
 from tests.ops.pointwise.test_pointwise import function_of
 from tests.ops.test_table import CASES
 
-# The table broadcasts on purpose, and losses warn about it.
+# The samples broadcast on purpose, and losses warn about broadcasting.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
-# Ops whose result shapes depend on values, or that read values.
+# Ops that read values, or whose result shapes depend on values.
 NEED_VALUES: Final = frozenset(
     {
         "argwhere",
@@ -49,7 +49,7 @@ def geometry(result: Any) -> Any:
 
 
 def on_meta(tensors: list[Any]) -> list[Any]:
-    """Return tensors with the same layouts on the meta device."""
+    """Return tensors with the same layouts on the meta device; keep other values."""
     return [one.to("meta") if isinstance(one, fd.Tensor) else one for one in tensors]
 
 

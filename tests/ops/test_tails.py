@@ -1,6 +1,6 @@
-"""Values and two derivatives keep their tails where 1 - share is far below the precision of 1.
+"""Values and two derivatives stay accurate in the tails, where 1 - f(x) is far below one ulp of 1.
 
-Expected values are mpmath's: tail_results.json, written by make_tail_results.py.
+tail_results.json has the expected values, which make_tail_results.py computes with mpmath.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .tails import CASES, POINTS, ours
 
 RESULTS = json.loads(Path(__file__).with_name("tail_results.json").read_text())
 FEW = (-700.0, -38.0, -9.0, -0.75, 0.75, 9.0, 38.0, 700.0)
-# In float32 these ops save only their result, which rounds to 1: see Note [Tails] of derive.py.
+# In float32 these ops save only their result, which may round to 1: see Note [Tails] of derive.py.
 BY_RESULT = ("sigmoid", "tanh", "glu", "expm1")
-# These ops keep their tails in float64 only: they subtract terms that float32 rounds.
+# These ops are accurate in the tails in float64 only: they subtract terms that float32 rounds.
 WIDE_ONLY = ("gelu", "erfcx", "log_ndtr", "tanhshrink", "cdf of ContinuousBernoulli")
 ALONG_ROWS = (
     *("softmax", "log_softmax", "logsumexp", "cross_entropy"),
@@ -31,7 +31,7 @@ ALONG_ROWS = (
 
 
 def derivatives(f: Callable[[Any], Any], x: float, dtype: Any) -> dict[str, tuple[int, float]]:
-    """Return (order, derivative) by the method that computed it."""
+    """Return (order, derivative) by the name of the method that computed the derivative."""
 
     def at() -> Any:
         return fd.tensor(x, dtype=dtype, requires_grad=True)
@@ -85,7 +85,7 @@ def test_derivatives_keep_their_tails_everywhere(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in CASES if not n.startswith(BY_RESULT + WIDE_ONLY)])
 def test_derivatives_in_float32_keep_their_tails_where_they_are_recorded(name: str) -> None:
     f, wrong = ours(name, fd, F, fd.float32), []
-    # Along rows, gradients without a graph are computed only from softmax outputs (shares).
+    # Along rows, a gradient without a graph is computed only from the outputs of softmax.
     is_along_rows = name.startswith(ALONG_ROWS)
     left_out = ("gradient", *("reverse over reverse",) * is_along_rows)
     for x in (-60.0, -9.0, 9.0, 60.0):
@@ -99,7 +99,7 @@ def test_derivatives_in_float32_keep_their_tails_where_they_are_recorded(name: s
 
 
 def rows_of(gap: float, count: int, length: int, dtype: Any) -> tuple[Any, Any]:
-    """Return rows in which one number exceeds the others by gap, and the numbers' indices."""
+    """Return rows in which one number exceeds the others by about `gap`, and its index per row."""
     rng = np.random.default_rng(3)
     x, places = rng.standard_normal((count, length)), rng.integers(0, length, count)
     x[np.arange(count), places] += gap
@@ -111,7 +111,7 @@ def rows_of(gap: float, count: int, length: int, dtype: Any) -> tuple[Any, Any]:
 def test_a_row_with_one_large_share_keeps_the_tail_of_its_logarithm(
     dtype: Any, shape: tuple[int, int]
 ) -> None:
-    """Test compiled loops and NumPy, along the last axis and along another one."""
+    """Test sizes that compiled loops and NumPy compute, along the last and along another axis."""
     x, places = rows_of(30.0, *shape, dtype)
     wide = x.numpy().astype(np.float64)
     at = np.arange(shape[0]), places.numpy()
@@ -147,7 +147,7 @@ def test_gradients_of_many_rows_keep_their_tails(f: Callable[..., Any]) -> None:
     x, places = rows_of(30.0, 300, 100, fd.float64)
     one = fd.zeros(x.shape, dtype=fd.float64).scatter_(1, places[:, None], 1.0)
     gradients = []
-    for rows in (x, x[:4]):  # by a compiled loop, and by NumPy
+    for rows in (x, x[:4]):  # a compiled loop computes x, NumPy x[:4]
         leaf = rows.clone().requires_grad_()
         (found,) = fd.autograd.grad(f(leaf, 1), leaf, one[: len(rows)])
         gradients.append(found.gather(1, places[: len(rows), None])[:, 0])

@@ -1,4 +1,4 @@
-"""Tangents next to NaN and infinity: one bad element does not affect the others."""
+"""Tangents next to NaN and infinity: one such element does not affect the other elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAN, INF = math.nan, math.inf
 PLAIN = fd.tensor([NAN, INF, 1.0])
 FIRST = fd.tensor([0])
 
-# Functions of x = (1, 2, 3), whose tangent is (1, 2, 4), and of PLAIN, which has no tangent.
+# Functions of x = (1, 2, 3) and of PLAIN. The tangent of x is (1, 2, 4); PLAIN has no tangent.
 JOINED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "cat": (lambda x: fd.cat([PLAIN, x]), [0, 0, 0, 1, 2, 4]),
     "stack": (lambda x: fd.stack([x, PLAIN]), [[1, 2, 4], [0, 0, 0]]),

@@ -15,15 +15,15 @@ from tests.ops.make_torch_results import INTEGER_VALUES, NOT_IN_PYTORCH, NUMBERS
 from tests.ops.pointwise.pointwise_rows import INTEGER_ROWS, POLYNOMIALS, ROWS
 from tests.ops.pointwise.test_pointwise import DTYPES, function_of
 
-# PyTorch broadcasts on purpose, and the losses warn about it.
+# The samples broadcast on purpose, and losses warn about broadcasting.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
-# Where PyTorch's own numbers are an accident: the right number by op, quantity and point. All other
-# expected numbers are PyTorch's.
+# The right numbers, by op, quantity and point, where PyTorch's own numbers are wrong by accident.
+# All other expected numbers are PyTorch's.
 POLES = (-1.0, -3.0, -25.0, -120.0)
 BESIDE_NAN = ((math.nan, math.inf), (math.nan, 0.0), (math.inf, math.nan))
 RIGHT: dict[str, dict[str, dict[Any, float]]] = {
-    # At a pole the derivative is inf, not 1 / sin(rounded pi)**2.
+    # At a pole the derivative is inf. PyTorch computes 1 / sin(pi x)**2 with a rounded pi.
     "digamma": {"gradient 0": dict.fromkeys(POLES, math.inf)},
     "polygamma": {
         "value": dict.fromkeys(POLES, math.inf),
@@ -33,7 +33,7 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
     },
     # Where the function is undefined, its derivative is NaN.
     "acosh": {"gradient 0": dict.fromkeys((-math.inf, *POLES, -2.5), math.nan)},
-    # The gradient at infinity is 0, not inf / inf; integers are converted before 1 is added.
+    # The gradient at infinity is 0, not inf / inf. Integers are converted to float before adding 1.
     "softsign": {
         "gradient 0": {math.inf: 0.0, -math.inf: 0.0},
         "int8": {-128: -128 / 129, 127: 127 / 128},
@@ -44,20 +44,20 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
     },
     # The divisor is never negative.
     "gcd": {"int8": {(-128, 127): 1.0, (127, -128): 1.0}},
-    # The smallest divisor is 1e-12 itself, not its float32 value.
+    # The divisor is at least 1e-12, not the float32 number next to 1e-12.
     "binary_entropy": {
         "gradient 0": {
             (x, y): (x - y) * 1e12 for x in (0.0, 1.0) for y in (0.0, 0.25, 0.5, 1.0) if x != y
         }
     },
-    # The derivative is 0 where the function is 0, not inf * 0.
+    # The derivative is 0 where the function is 0. PyTorch computes inf * 0.
     "erfcx": {"gradient 0": {math.inf: -0.0}},
-    # NaN stays NaN, whatever the other operands are.
+    # The result at NaN is NaN, whatever the other operands are.
     "i1": {"gradient 0": {math.nan: math.nan}},
     "i1e": {"gradient 0": {math.nan: math.nan}},
     "igamma": {"value": dict.fromkeys(BESIDE_NAN, math.nan)},
     "igammac": {"value": dict.fromkeys(BESIDE_NAN, math.nan)},
-    # Oscillating functions tend to 0, and have more digits than single precision.
+    # These oscillating functions tend to 0 at infinity. Other values are exact beyond float32.
     "bessel_j0": {
         "value": {math.inf: 0.0, -math.inf: 0.0, 6.0: 0.150645257250997},
         "int8": {-128: 0.001472222328185153},
@@ -68,11 +68,11 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
         "value": {math.inf: 0.0, 6.0: -0.17501034430039827},
         "uint8": {200: 0.015301824580389993},
     },
-    # As exact as SciPy's, also between zeros.
+    # The value is as exact as SciPy's, also between the zeros of the function.
     "airy_ai": {
         "value": {math.inf: 0.0, -math.inf: 0.0, -2.5: -0.112325067692966, -3.0: -0.378814293677658}
     },
-    # The result is NaN where there is no limit, not 0 or inf; and there is a limit at inf.
+    # The result is NaN where the function has no limit, not 0 or inf; at inf it has a limit.
     "zeta": {
         "value": {
             **dict.fromkeys([(math.nan, x) for x in (-math.inf, 0.0, -2.0)], math.nan),
@@ -81,9 +81,9 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
             **dict.fromkeys([(math.inf, math.inf), (math.inf, 2.5), (2.5, math.inf)], 0.0),
         }
     },
-    # The ratio of density and probability grows with the distance.
+    # At -inf, the quotient of density and probability is infinite.
     "log_ndtr": {"gradient 0": {-math.inf: math.inf}},
-    # The far tail is not 0.
+    # Far in the tail, the probability is not 0.
     "ndtr": {
         "int8": {-7: 1.2798125438858352e-12},
         "int64": {-7: 1.2798125438858352e-12, -9: 1.1285884059538408e-19},
@@ -94,8 +94,8 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
 def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
     """Return the right values of an orthogonal polynomial where PyTorch's are wrong.
 
-    PyTorch gives 0 for an invalid degree, 0 or uninitialized memory for NaN, and NaN for a degree
-    that is too large; in float32 it loses digits.
+    PyTorch gives 0 for an invalid degree, and 0 or uninitialized memory for a NaN. It gives NaN for
+    a degree that is too large. In float32 its values lose digits.
     """
     usual = [float(x) for x in TORCH["binary_at"]]
     of_none = {(x, n): math.nan for x in usual for n in (math.nan, math.inf)}
@@ -104,16 +104,16 @@ def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
         values = INTEGER_VALUES[dtype]
         at = [(x, n) for x in values for n in values if n > 0]
         exact = POLYNOMIALS[name](*np.array(at, np.float64).T)
-        exact[np.isnan(exact)] = math.inf  # SciPy's recurrence gives NaN for values that overflow
+        exact[np.isnan(exact)] = math.inf  # SciPy gives NaN for values that overflow
         with np.errstate(over="ignore"):
             right[dtype] = dict(zip(at, exact.astype(np.float32).tolist(), strict=True))
     return right
 
 
 RIGHT |= {name: right_of_degree(name) for name in POLYNOMIALS}
-# Ops for which PyTorch silently truncates a number, with fastdist's error.
+# By op, fastdist's error for a number that PyTorch silently truncates.
 REFUSED_INTEGERS = {"addcmul": "argument value must not be a floating point number"}
-# PyTorch computes in memory of the target's dtype. The right dtypes, by op and operands:
+# PyTorch computes in the target's dtype. By op and operand dtypes, the right result dtypes are:
 RIGHT_DTYPES = {
     "logit_entropy": {
         "float32 float16": "float32",
@@ -124,9 +124,9 @@ RIGHT_DTYPES = {
 
 
 def expected_at(name: str, what: str, points: list[Any], theirs: np.ndarray) -> np.ndarray:
-    """Return PyTorch's values, corrected where they are wrong."""
+    """Return PyTorch's values, replaced by the right values where PyTorch's are wrong."""
     right = {str(point): value for point, value in RIGHT.get(name, {}).get(what, {}).items()}
-    # Compare numbers as text, so that NaN equals NaN and -0.0 equals 0.0.
+    # Numbers are compared as text, so that NaN equals NaN and -0.0 equals 0.0.
     words = [str(point).replace("-0.0", "0.0") for point in points]
     values = [right.get(word, value) for word, value in zip(words, theirs)]
     assert len(values) == len(theirs)
@@ -165,7 +165,7 @@ def test_special_values_and_gradients_are_pytorch_s(name: str) -> None:
 
 
 def points_of(arrays: list[Any]) -> list[Any]:
-    """Return a number, or a tuple of numbers, for each element."""
+    """Return, for each element, the number or the tuple of numbers that the op gets."""
     pairs = [tuple(column) for column in zip(*[np.asarray(a).tolist() for a in arrays])]
     return [pair[0] if len(pair) == 1 else pair for pair in pairs]
 

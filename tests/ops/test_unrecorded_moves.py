@@ -1,4 +1,4 @@
-"""Moves of few elements by tables give the bits of the composites, and serve only pure moves."""
+"""Few elements are moved by index tables: same bits as the composite, and only for pure moves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "channel_shuffle": lambda x: F.channel_shuffle(x.reshape(1, 4, 6), 2),
     "nearest": lambda x: F.interpolate(x.reshape(1, 1, 4, 6), scale_factor=1.5),
     "nearest-exact": lambda x: F.interpolate(x.reshape(1, 4, 6), 7, mode="nearest-exact"),
-    # Functions that compute, or insert other numbers, use the composite.
+    # No tables for these: functions that compute, or that insert other numbers.
     "bilinear": lambda x: F.interpolate(x.reshape(1, 1, 4, 6), (3, 7), mode="bilinear"),
     "pad value": lambda x: F.pad(x, (1, 2), value=2.0),
     "pad zero": lambda x: F.pad(x, (1, 2)),
@@ -39,7 +39,7 @@ DTYPES = (fd.float32, fd.float64, fd.int64, fd.bool, fd.bfloat16, fd.complex64)
 
 
 def observed(call: Callable[..., Any], x: fd.Tensor) -> Any:
-    """Return the result of a call under a profile, where the composite is always used."""
+    """Return the result of a call under a profile, which makes ops use their composites."""
     with fd.profiler.profile():
         return call(x)
 
@@ -57,7 +57,7 @@ def test_a_table_moves_as_the_composite_does(name: str, properties: Properties) 
                 found = call(x)
                 assert found.dtype is wanted.dtype and found.stride() == wanted.stride()
                 assert fd.equal(found, wanted) and not found.requires_grad
-                found.zero_()  # the result belongs to its caller
+                found.zero_()  # must not change a table or x
             assert fd.equal(x, X.to(dtype))
     with properties("a gradient"):
         x = X.clone().requires_grad_()

@@ -1,4 +1,4 @@
-"""Ops that combine axes give equal results in no_grad() and with a graph, in their own memory."""
+"""Ops that combine axes give equal results in no_grad() and with a graph, each in new memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_results_outside_of_the_graph_are_those_in_it(name: str) -> None:
     assert fastdist.equal(plain, recorded.detach())
     assert plain._is_view() == name.endswith("with gaps")
     assert plain.untyped_storage().nbytes() == 4 * plain.numel()
-    # The result belongs to its caller: writing to it changes no operand.
+    # The caller owns the result: writing to it must not change any operand.
     plain.add_(1.0)
     assert fastdist.equal(x, before) and fastdist.equal(plain, recorded.detach() + 1.0)
 

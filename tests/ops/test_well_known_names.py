@@ -1,4 +1,4 @@
-"""Well-known functions are in the file that a PyTorch user opens first."""
+"""The file that a PyTorch user opens first defines the well-known functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 OPS = Path(__file__).resolve().parents[2] / "fastdist" / "ops"
 
-# By file, the names that a user looks for there first.
+# By file, the names that a user first looks for in that file.
 FILES = {
     "create/creation": "empty full ones tensor zeros zeros_like",
     "create/from_memory": "asarray frombuffer",

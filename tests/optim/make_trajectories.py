@@ -14,7 +14,7 @@ PLACE = Path(__file__).with_name("trajectories.json")
 
 
 def last_places(tensors: Any, optim: Any, name: str, dtype: Any) -> list[list[float]]:
-    """Return the flat final parameters for each combination of options."""
+    """Return the final parameters as a flat list, for each combination of options."""
     found = []
     for options in combinations(name):
         parameter = tensors.tensor(start(), dtype=dtype, requires_grad=True)
@@ -27,7 +27,7 @@ def last_places(tensors: Any, optim: Any, name: str, dtype: Any) -> list[list[fl
 
 
 def main() -> None:
-    """Write the file with the package on the command line, since tests never import PyTorch."""
+    """Write the file with the library named on the command line; tests never import PyTorch."""
     package = importlib.import_module(sys.argv[1])
     places = {name: last_places(package, package.optim, name, package.float64) for name in OPTIONS}
     lines = [

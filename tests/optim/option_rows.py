@@ -65,7 +65,7 @@ OPTIONS: dict[str, dict[str, list[Any]]] = {
     },
 }
 
-# Optimisers that have no row: the file that compares their steps with a reference.
+# For each optimiser without a row, the file that compares its steps with a reference.
 FORMULA_HELD_BY = {
     "LBFGS": "test_lbfgs.py",
     "Muon": "test_muon.py",
@@ -74,7 +74,7 @@ FORMULA_HELD_BY = {
 
 
 def combinations(name: str) -> Iterator[dict[str, Any]]:
-    """Yield keyword arguments, without the combinations that the optimiser rejects."""
+    """Yield the keyword arguments of each combination that the optimiser accepts."""
     options = {"lr": _LR, **OPTIONS[name]}
     for values in itertools.product(*options.values()):
         chosen = dict(zip(options, values, strict=True))

@@ -1,4 +1,4 @@
-"""Optimisers step the real and the imaginary part of complex numbers separately."""
+"""Optimisers update the real and the imaginary parts of complex parameters separately."""
 
 from __future__ import annotations
 

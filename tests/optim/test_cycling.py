@@ -1,6 +1,6 @@
-"""Learning rates and momenta that go up and down, and messages about wrong use.
+"""Learning rates and momenta that rise and fall, and messages about wrong use.
 
-The expected numbers were made with PyTorch 2.13.
+The expected numbers are results of PyTorch 2.13.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fastdist import optim
 from fastdist.optim import lr_scheduler, swa_utils
 
 Make = Callable[[optim.Optimizer], lr_scheduler.LRScheduler]
-# The rates of nine epochs, and the momenta; a single momentum means that it is constant.
+# (scheduler, rates of nine epochs, momenta of nine epochs); a single momentum holds for all epochs.
 ROWS: list[tuple[Make, list[float], list[float]]] = [
     (
         lambda o: lr_scheduler.CyclicLR(o, 0.1, 0.5, 3),
@@ -134,7 +134,7 @@ ROWS: list[tuple[Make, list[float], list[float]]] = [
 
 
 def stepping(lr: Any = 1.0, momentum: float = 0.9) -> optim.SGD:
-    """Return an optimiser with a parameter and a gradient."""
+    """Return an SGD optimiser with one parameter that has a gradient."""
     parameter = fastdist.zeros(1, requires_grad=True)
     parameter.grad = fastdist.zeros(1)
     return optim.SGD([parameter], lr=lr, momentum=momentum)

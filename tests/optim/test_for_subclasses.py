@@ -1,4 +1,4 @@
-"""Private functions of optim that optimisers of other packages import."""
+"""Private functions of `torch.optim` that other packages import for their optimisers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For every combination of options the final parameters equal PyTorch's, by each method."""
+"""By each method, the final parameters equal PyTorch's for every combination of options."""
 
 from __future__ import annotations
 
@@ -49,20 +49,21 @@ def test_a_differentiable_step_has_the_same_values_and_a_graph(name: str) -> Non
         expected = stepped(name, options, leaf())
         first = leaf()
         found = stepped(name, {**options, "differentiable": True}, first.clone())
-        # Adam and NAdam compute with the step count as a float32 Tensor, as in PyTorch.
+        # As in PyTorch, Adam and NAdam use the step count as a float32 Tensor, which costs digits.
         np.testing.assert_allclose(found.detach(), expected.detach(), rtol=3e-4)
         found.sum().backward()
         assert first.grad is not None and np.isfinite(first.grad.numpy()).all()
 
 
-# Rprop's rate only sets the first step sizes, and ASGD keeps its rate as a number: no gradient.
+# The rate has no gradient in Rprop, where it only sets the first step sizes, and in ASGD, which
+# keeps it as a number.
 @pytest.mark.parametrize("name", [name for name in WITH_GRAPHS if name not in ("Rprop", "ASGD")])
 def test_a_differentiable_step_tells_what_the_rate_changed(name: str) -> None:
     options = {"weight_decay": 0.1}
     lr, eps = 0.03, 1e-6
 
     def end(at: float | Tensor) -> Tensor:
-        # Use a Tensor, because Adam rounds divisors that are numbers to float32.
+        # The rate is a Tensor, because Adam rounds divisors to float32 if they are numbers.
         rate = at if isinstance(at, Tensor) else fastdist.tensor(at, dtype=fastdist.float64)
         return stepped(name, {**options, "lr": rate, "differentiable": True}, leaf().clone()).sum()
 
@@ -130,7 +131,7 @@ def test_capturable_is_for_parameters_on_a_device(name: str) -> None:
 @pytest.mark.parametrize("name", WITH_GRAPHS)
 def test_foreach_refuses_to_be_differentiable(name: str) -> None:
     if name == "SGD":
-        # As in PyTorch, SGD accepts both options: its updates are differentiable either way.
+        # As in PyTorch, SGD accepts both options, because its foreach updates are differentiable.
         stepped(name, {"foreach": True, "differentiable": True}, leaf().clone())
         return
     with pytest.raises(AssertionError, match="_foreach ops don't support autograd"):
@@ -197,7 +198,7 @@ def test_sparse_adam_refuses_dense_gradients() -> None:
 
 @pytest.mark.parametrize("name", ["Adafactor", "Adagrad", "RMSprop"])
 def test_large_parameters_follow_the_same_formula(name: str) -> None:
-    # NumPy computes steps of 6 numbers, Numba steps of 9,000 numbers.
+    # NumPy computes a step of 6 numbers, and Numba computes a step of 9,000.
     one = stepped(name, {}, leaf())
     large = fastdist.tensor(np.tile(start(), (1500, 1, 1))).requires_grad_()
     optimizer = getattr(optim, name)([large])

@@ -1,4 +1,4 @@
-"""Hooks on steps and state dicts, of one optimiser and of all."""
+"""Hooks on steps and state dicts, registered for one optimiser or for all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastdist.optim.optimizer import (
 
 
 class Down(optim.Optimizer):
-    """An optimiser in PyTorch's idiom: it overrides step and reads .grad."""
+    """An optimiser as PyTorch's users write it: it overrides `step` and reads `.grad`."""
 
     def __init__(self, params: Any, lr: float = 0.5) -> None:
         super().__init__(params, {"lr": lr})

@@ -1,4 +1,4 @@
-"""LBFGS on Rosenbrock's function; the expected numbers were made with PyTorch 2.13."""
+"""LBFGS on Rosenbrock's function; the expected numbers are results of PyTorch 2.13."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import fastdist
 from fastdist import Tensor, optim
 
-# line search, rate, history, iterations: the loss, the parameters, evaluations, iterations.
+# (line search, rate, history size, iterations), then (loss, parameters, evaluations, iterations).
 ROWS: list[tuple[str | None, float, int, int, float, list[float], int, int]] = [
     (None, 1.0, 100, 20, 3.93083943, [-0.96205113, 0.93573951, 0.88071376], 36, 36),
     (None, 1.0, 100, 4, 4.30471786, [-0.8712322, 0.75229416, 0.56518575], 12, 12),

@@ -1,4 +1,4 @@
-"""Learning rates by epoch; the expected numbers were made with PyTorch 2.13."""
+"""Learning rates by epoch; the expected numbers are results of PyTorch 2.13."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import fastdist
 from fastdist import optim
 from fastdist.optim import lr_scheduler
 
-# These tests read only learning rates, so no optimiser takes a step.
+# These tests only read learning rates, so optimisers do not step, and schedulers would warn.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step:UserWarning")
 
 
@@ -73,7 +73,7 @@ def test_what_multiplies_goes_on_from_the_rate_that_the_one_before_left() -> Non
     for _ in range(3):
         joined.step()
         found.append(changed.param_groups[0]["lr"])
-    # As in PyTorch, the second scheduler's factor for its epoch 0 is applied as well.
+    # As in PyTorch, the rate is also multiplied by the second scheduler's factor for epoch 0.
     assert found == pytest.approx([1.0, 0.5, 1.5, 1.35])
 
 
@@ -151,7 +151,7 @@ def test_a_plateau_may_look_for_the_largest_and_stops_at_the_least_rate() -> Non
 def test_a_scheduler_that_did_not_see_the_first_step_of_its_optimizer_goes_on() -> None:
     changed = optimizer()
     scheduler = lr_scheduler.ExponentialLR(changed, 0.5)
-    # PyTorch's schedulers lack this attribute after a whole scheduler is loaded from a file.
+    # A scheduler of PyTorch lacks this attribute if the whole object was loaded from a file.
     del scheduler._step_of_optimizer
     changed.step()
     scheduler.step()

@@ -1,4 +1,4 @@
-"""Muon steps along the orthogonal matrix nearest to the mean of the gradients."""
+"""Muon steps along the orthogonal matrix that is nearest to the average of the gradients."""
 
 from __future__ import annotations
 

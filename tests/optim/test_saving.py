@@ -11,7 +11,8 @@ import pytest
 import fastdist
 from fastdist import Tensor, optim
 
-# options; state: name, dtype and axes, or type; entries of a group. Made with PyTorch 2.13.
+# Made with PyTorch 2.13: (optimiser, options, state, keys of a group). A state entry is
+# name:dtype:axes for a tensor, else name:type.
 ROWS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "SGD",
@@ -118,7 +119,7 @@ ROWS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "LBFGS",
         {},
-        # PyTorch's keys in another order: in PyTorch d, t and al are between n_iter and old_dirs.
+        # PyTorch has the same keys in another order: d, t and al are between n_iter and old_dirs.
         (
             "func_evals:int n_iter:int old_dirs:list old_stps:list ro:list H_diag:float32:0 "
             "prev_flat_grad:float32:1 prev_loss:float d:float32:1 t:int al:list"

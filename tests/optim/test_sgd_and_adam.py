@@ -1,4 +1,4 @@
-"""Formulas of SGD, Adam and AdamW; the expected numbers were made with PyTorch 2.13."""
+"""Formulas of SGD, Adam and AdamW; the expected numbers are results of PyTorch 2.13."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_three_steps_end_where_pytorch_does(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_large_and_strided_parameters_follow_the_same_formula(name: str) -> None:
-    # NumPy computes steps of 4 numbers, Numba steps of 8,192 numbers.
+    # NumPy computes a step of 4 numbers, and Numba computes a step of 8,192.
     start = fastdist.tensor(np.tile(START, (2048, 1)).T).t().requires_grad_()
     weights = fastdist.tensor(WEIGHTS, dtype=fastdist.float64)
     assert not start.is_contiguous()

@@ -1,4 +1,4 @@
-"""Steps with sparse gradients change the used rows like steps with dense gradients."""
+"""With sparse gradients, steps change the used rows as they do with dense gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile records optimisers' steps, and its hooks are removed when it ends."""
+"""A profile records optimisers' steps, and removes its hooks when it ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_step_is_a_stretch_under_torchs_name() -> None:
     events = [event for event in p.events() if event.name.startswith("Optimizer")]
     names = [f"Optimizer.step#{name}.step" for name in ("SGD", "Adam", "SGD")]
     assert [event.name for event in events] == names
-    # A closure's ops are inside of its step.
+    # The ops of a closure are inside the step that called the closure.
     assert [child.name for child in events[2].cpu_children] == ["aten::sum"]
 
 

@@ -1,4 +1,4 @@
-"""Averages of parameters, equal or moving, and of modules that imitate batch norm."""
+"""Equal and moving averages of parameters, and statistics of modules that imitate batch norms."""
 
 from __future__ import annotations
 

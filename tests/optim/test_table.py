@@ -43,7 +43,7 @@ def test_every_optimiser_has_a_row_for_its_state_dict() -> None:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_row_has_every_option_that_changes_the_formula(name: str) -> None:
-    # These options choose how a step is computed; other tests of test_formulas.py vary them.
+    # These options say how a step is computed, not its formula; test_formulas.py varies them.
     computed = {"params", "lr", "foreach", "fused", "capturable", "differentiable"}
     options = inspect.signature(getattr(optim, name)).parameters.keys() - computed
     assert sorted(options - OPTIONS[name].keys()) == []

@@ -1,4 +1,4 @@
-"""A step over many parameters equals a step of each, however the parameters are grouped."""
+"""A step over many parameters equals separate steps of each, however they are grouped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def leaf(seed: int, shape: tuple[int, ...], dtype: Any = None, *, turned: bool =
 
 
 def leaves() -> list[Tensor]:
-    """Return parameters of two dtypes, transposed, empty, and without axes."""
+    """Return parameters of two dtypes; some are transposed, empty or without axes."""
     return [
         leaf(0, (BIG,)),
         leaf(1, (2, BIG)),
@@ -54,7 +54,7 @@ def give_gradients(parameters: list[Tensor], step: int) -> None:
     rng = np.random.default_rng(step)
     for number, parameter in enumerate(parameters):
         grad = fastdist.tensor(rng.standard_normal(parameter.shape), dtype=parameter.dtype)
-        # One gradient is missing once, so step counts differ.
+        # One gradient is missing in the first step, so that step counts differ.
         parameter.grad = None if (number, step) == (1, 0) else grad
 
 

@@ -1,4 +1,4 @@
-"""Optimiser wrappers that skip `Optimizer.__init__` step, save and load like the wrapped one."""
+"""Wrappers of optimisers that skip `Optimizer.__init__` step, save and load like the optimiser."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ByCopiedDict(Optimizer):
 
 
 class OfOwnState(SGD):
-    """Not a wrapper: it sets the base class's attributes itself and uses the base class's step."""
+    """An optimiser that sets the base class's attributes itself and uses the base class's step."""
 
     def __init__(self, inner: Optimizer) -> None:
         self.param_groups, self.defaults = inner.param_groups, inner.defaults
@@ -152,7 +152,7 @@ def test_schedulers_go_over_wrappers(kind: Any, make: Callable[[Any], Any]) -> N
     scheduler = make(wrapper)
     plain = make(wrapped(lambda one: one)[2])
     wrapper.step()
-    scheduler.step()  # would warn, which is an error here, if it missed the step
+    scheduler.step()  # a warning of a missed step would be an error
     plain.optimizer.step()
     plain.step()
     assert scheduler.get_last_lr() == plain.get_last_lr() == [inner.param_groups[0]["lr"]]

@@ -1,4 +1,4 @@
-"""Function modes: the calls that they receive, their order, and replacement functions."""
+"""Function modes: the calls that they receive, the order of modes, and replacement functions."""
 
 from __future__ import annotations
 

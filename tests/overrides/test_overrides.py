@@ -1,4 +1,4 @@
-"""__torch_function__: the order of classes, the functions, and the results."""
+"""__torch_function__: the order of classes, the functions that call it, and its results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKEN = object()
 
 
 class Foreign:
-    """Not a Tensor, but a class with __torch_function__."""
+    """A class with __torch_function__ that is not a Tensor."""
 
     calls: ClassVar[list[tuple[Any, tuple[Any, ...], dict[str, Any]]]] = []
 
@@ -80,7 +80,7 @@ def asked_for() -> list[Any]:
 # ---- Every public name --------------------------------------------------------------------------
 
 
-# Packages whose functions have no Tensor arguments, or implement overriding differently.
+# Packages whose functions take no Tensors, or implement overriding in another way.
 NOT_OPS = ("core", "dispatch", "random_numbers")
 
 
@@ -96,7 +96,7 @@ def public_functions() -> Iterator[tuple[str, Any]]:
 
 
 def called_with(function: Callable[..., Any], value: Any) -> Any:
-    """Call function with value for each required argument."""
+    """Call `function` with `value` for each required argument."""
     args, named = [], {}
     for parameter in inspect.signature(function).parameters.values():
         is_asked_for = parameter.default is parameter.empty
@@ -110,8 +110,8 @@ def called_with(function: Callable[..., Any], value: Any) -> Any:
             args.append(value)
     code = function.__code__
     if "args" in inspect.signature(function).parameters and not code.co_flags & inspect.CO_VARARGS:
-        # The signature of an in-place op becomes known at its first call; take its code's
-        # arguments.
+        # The signature of an in-place op becomes known at its first call, so count the arguments of
+        # its code.
         args = [value] * (code.co_argcount - len(function.__defaults__ or ()))
     return function(*(args or [value]), **named)
 
@@ -172,7 +172,7 @@ def test_every_method_operator_and_property_of_a_subclass_asks_first() -> None:
         assert found is TAKEN and len(Taking.calls) == 1, name
 
 
-# ---- Which function, with which arguments -------------------------------------------------------
+# ---- The function and the arguments that __torch_function__ gets ---------------------------------
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_nobody_is_asked_inside_of_a_block_that_says_so() -> None:
         assert type(fd.cat([u, u])) is fd.Tensor
         assert not overrides.has_torch_function((u,))
     assert not Told.calls
-    fd.cat([u, u])  # the class cache must not keep the classes of a call inside the block
+    fd.cat([u, u])  # classes cached inside the block must not matter here
     assert asked_for() == [fd.cat]
 
 

@@ -1,4 +1,4 @@
-"""A Tensor subclass with units, as users write with `__torch_function__`."""
+"""A Tensor subclass with units, written with `__torch_function__` as users do."""
 
 from __future__ import annotations
 

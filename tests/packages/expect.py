@@ -1,4 +1,4 @@
-"""Run the programs on PyTorch and store their numbers: `python -m tests.packages.expect [NAME]`."""
+"""Run the programs on PyTorch and store their results: `python -m tests.packages.expect [NAME]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# The folder is last on the path, because its programs have the names of the packages.
+# The programs' folder is last on the path, because its files have the names of the packages.
 PROGRAM = (
     "import runpy, sys; sys.path.append(sys.argv[1]); import torch; "
     "assert 'fastdist' not in torch.__version__; runpy.run_path(sys.argv[2])"
@@ -16,7 +16,7 @@ PROGRAM = (
 
 
 def main(chosen: list[str]) -> None:
-    """Store the numbers of the chosen programs, or of all by default."""
+    """Store the results of the chosen programs, or of all programs if none is chosen."""
     stored = HERE / "expected.json"
     expected = json.loads(stored.read_text()) if stored.exists() else {}
     programs = HERE / "programs"

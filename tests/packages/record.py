@@ -3,11 +3,11 @@
  python -m tests.packages.record PACKAGE [MODULE ...]
  python -m tests.packages.record --script PROGRAM [ARGUMENT ...]
 
-Imports the modules, or runs the program, with `torch` being fastdist. Each missing name becomes a
-placeholder, so that the import continues, and is listed with the places that use it. A placeholder
-is a class: it can be called, subclassed, indexed and used as a decorator, which returns the
-function unchanged. A name that is only probed, with hasattr() or getattr() with a default, is
-listed as a probe and stays missing.
+The modules are imported, or the program is run, with fastdist as `torch`. Each missing name becomes
+a placeholder, so that the import continues. The name is listed with the places that use it. A
+placeholder is a class: it can be called, subclassed, indexed and used as a decorator, which returns
+the function unchanged. Some names are only probed, by hasattr() or by getattr() with a default.
+Such a name is listed as a probe and stays missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ USES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_NAME"})
 
 
 class Missing(NamedTuple):
-    """A missing name, "use" or "probe", and "file:line" of the lookup."""
+    """A missing name, how it is used ("use" or "probe"), and "file:line" of the lookup."""
 
     name: str
     how: str
@@ -37,7 +37,7 @@ class Missing(NamedTuple):
 
 
 class Kind(type):
-    """The metaclass of placeholders: each attribute, call and index gives a placeholder."""
+    """The metaclass of placeholders: each attribute, call or index returns a placeholder."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -73,7 +73,7 @@ class Kind(type):
 
 
 def placeholder(name: str) -> Any:
-    """Return a placeholder class for a name."""
+    """Return a placeholder class for a full name."""
     module, _, own = name.rpartition(".")
     return Kind(own, (), {"is_placeholder": True, "__module__": module, "__qualname__": own})
 
@@ -100,7 +100,7 @@ class Recorder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of an empty module if no other finder has the module below torch."""
+        """Return the spec of an empty module below torch; None if another finder has the module."""
         if not name.startswith("torch."):
             return None
         for finder in sys.meta_path:
@@ -137,7 +137,7 @@ class Recorder:
         names["__getattr__"] = Watched(self, module, names.get("__getattr__"))
 
     def find(self, module: ModuleType, name: str, ask: Callable[[str], Any] | None) -> Any:
-        """Return a module's attribute, or a placeholder if it is missing."""
+        """Return a module's attribute, or a placeholder if the attribute is missing."""
         try:
             if ask is None:
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
@@ -159,7 +159,7 @@ class Recorder:
 
 
 class Watched:
-    """The `__getattr__` of a module; it records missing names."""
+    """The `__getattr__` of a watched module, which records missing names."""
 
     def __init__(
         self, recorder: Recorder, module: ModuleType, ask: Callable[[str], Any] | None
@@ -167,7 +167,7 @@ class Watched:
         self._find = functools.partial(recorder.find, module, ask=ask)
 
     def __call__(self, name: str) -> Any:
-        """Return the attribute or its placeholder."""
+        """Return the attribute, or the placeholder of a missing one."""
         return self._find(name)
 
 
@@ -184,12 +184,12 @@ class EmptyModule:
         """Leave the module empty: its names are recorded when they are looked up."""
         names: Any = module
         names.__path__ = []
-        # Set it now, because `from module import name` otherwise looks for a submodule.
+        # Set `__getattr__` now: otherwise `from module import name` would look for a submodule.
         names.__getattr__ = Watched(self._recorder, module, None)
 
 
 def asker() -> FrameType | None:
-    """Return the frame that looked up the name, or None if fastdist itself did."""
+    """Return the frame that looked up the name, or None if code of fastdist looked it up."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (
         frame.f_code.co_filename == __file__
@@ -213,14 +213,14 @@ def operation(frame: FrameType) -> str:
 
 
 def place_of(frame: FrameType | None) -> str:
-    """Return "file:line" of a frame, with the last three parts of the file's path."""
+    """Return "file:line" of a frame, where the file is the last three parts of the path."""
     if frame is None:
         return "?"
     return "/".join(frame.f_code.co_filename.split("/")[-3:]) + f":{frame.f_lineno}"
 
 
 def report(missing: Sequence[Missing]) -> str:
-    """Return one line for each name, in the order of the lookups."""
+    """Return one line for each name, in the order of the first lookups."""
     places: dict[tuple[str, str], list[str]] = {}
     for one in missing:
         places.setdefault((one.how, one.name), []).append(one.place)
@@ -232,7 +232,7 @@ def report(missing: Sequence[Missing]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Record the missing names of the command line's package; return 1 if the run failed anyway."""
+    """Record the missing names of the given package; return 1 if the run failed nevertheless."""
     parser = argparse.ArgumentParser(prog="tests.packages.record")
     parser.add_argument("--script", action="store_true", help="the first is a program to run")
     parser.add_argument("what", nargs=argparse.REMAINDER)

@@ -1,4 +1,4 @@
-"""Names of PyTorch's compilers and exporters: hints do nothing, and capturing raises an error."""
+"""PyTorch's names for compilers and exporters: hints do nothing, and capturing raises an error."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_a_library_defines_operators_with_overloads_and_direct_kernels() -> None
     assert operator.overloads() == ["Tensor", "Scalar"]
     assert operator.Scalar(fd.ones(1), 3).tolist() == [6]
     x = fd.ones(1, requires_grad=True)
-    operator.Tensor(x).backward()  # the ops inside its kernel are recorded
+    operator.Tensor(x).backward()  # the operator's kernel calls ops, which are recorded
     assert x.grad is not None and x.grad.tolist() == [2]
     lib.impl("double.Tensor", library.fallthrough_kernel, "CPU")
     for wrong, words in [("XX", "Unsupported kind: XX"), ("DEF", "aten is a reserved namespace")]:

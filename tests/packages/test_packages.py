@@ -1,9 +1,9 @@
-"""Programs on packages of PyTorch's ecosystem give the numbers that they give on PyTorch 2.13.
+"""Programs that use packages of PyTorch's ecosystem give the results of PyTorch 2.13.
 
  pip install einops torchdiffeq ...; pytest -m packages tests/packages
 
-`python -m tests.packages.expect` runs the programs on the torch of its environment, and stores
-the numbers in expected.json.
+`python -m tests.packages.expect` runs the programs with the installed torch, and stores their
+results in expected.json.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ EXPECTED: dict[str, dict[str, list[float]]] = json.loads(
 )
 def test_a_package_gives_the_numbers_of_pytorch(package: str) -> None:
     root = PROGRAMS.parents[2]
-    # Run as a script, its folder would be first on the path and hide the package of the same name.
+    # If a file were run as a script, its folder would be first on the path, and the file would hide
+    # the package with its name.
     program = (
         "import runpy, sys; sys.path.append(sys.argv[1]); "
         "import fastdist; fastdist.install_as_torch(); runpy.run_path(sys.argv[2])"

@@ -1,4 +1,4 @@
-"""The recorder of names that a package needs lists all of them in one run."""
+"""The recorder lists all names that a package needs in one run."""
 
 from __future__ import annotations
 

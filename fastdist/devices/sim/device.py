@@ -23,7 +23,7 @@ POOL_STREAMS: Final = 32
 
 
 class Storage:
-    """The owner of a block. It releases the block once no array uses it, even if queued work does."""
+    """The owner of a block. It frees the block when no array uses it, even if queued work does."""
 
     __slots__ = ("__weakref__", "block", "device", "other_streams")
 

@@ -42,6 +42,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fastdist.core.folded_frames import folds
+
 from ...core.missing import load_later
 from ...instrumentation.time_ranges import time_range, time_ranges
 from ...tensor.tensor import Tensor
@@ -89,6 +91,7 @@ def _tell_of_passes(is_on: bool) -> None:
 time_ranges.watch("on", _tell_of_passes)
 
 
+@folds
 def backward(
     context_id: int,
     roots: Iterable[Tensor],
@@ -183,6 +186,7 @@ def is_available() -> bool:
     return True
 
 
+@folds
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
     """Return a dict from leaf to gradient, for this worker's leaves and one context.
 

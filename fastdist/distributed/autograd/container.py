@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from fastdist.core.folded_frames import fold
+
 from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
 from ..rpc.agent import get_current_agent, id_offset
 from ..rpc.debug_log import debug_log
@@ -381,7 +383,11 @@ class context:
     def __enter__(self) -> int:
         container = _container
         if _current.context_id != INVALID_CONTEXT_ID or not container.initialized:
-            raise _why_none_can_be_opened()
+            try:
+                raise _why_none_can_be_opened()
+            except ContextError as error:
+                fold(error)
+                raise
         self._context_id = context_id = next(container.context_ids)
         assert context_id < container.max_id, "the context ids of this worker are used up"
         shard = container.shards[context_id & container.mask]

@@ -53,7 +53,7 @@ def jvp(
     Args:
         func: A function from the inputs to tensors; it may call other workers.
         inputs: A tensor, an RRef to a tensor, or a tuple of tensors and RRefs.
-        v: The direction, like inputs; may be left out for one input of one element.
+        v: The direction, like inputs; 1 if None, for one input of one element.
         strict: Whether a result that does not depend on the inputs is an error.
 
     Returns:
@@ -100,7 +100,7 @@ def hvp(
     Args:
         func: A function from the inputs to a tensor of one element; it may call other workers.
         inputs: A tensor, an RRef to a tensor, or a tuple of tensors and RRefs.
-        v: The direction, like inputs; may be left out for one input of one element.
+        v: The direction, like inputs; 1 if None, for one input of one element.
         strict: Whether an input on which the result does not depend is an error.
 
     Returns:

@@ -6,6 +6,7 @@ from fastdist.system.foreign_text import printable
 
 from ...concurrency.future import Future
 from ...core.errors import ContextError, ContextReleasedError, GraphError
+from ...core.folded_frames import private_cause
 from ...graph.forward_grad import end_callbacks
 from ...graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..rpc.handlers import Reply, register_handler
@@ -35,7 +36,7 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
     try:
         context = get_instance().retrieve_context(terms.context_id)
     except ContextError as error:
-        raise ContextReleasedError(str(error)) from error
+        raise ContextReleasedError(str(error)) from private_cause(error)
     done, batch = dist_engine().execute_send_functions_async(
         context,
         came,

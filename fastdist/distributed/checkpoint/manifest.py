@@ -17,6 +17,7 @@ import re
 import zlib
 from typing import Any
 
+from ...core.folded_frames import private_cause
 from ...system.atomic_file import atomic_file
 from .errors import CheckpointException
 from .metadata import Metadata, merged
@@ -70,7 +71,7 @@ def read_manifest(folder: str) -> Metadata:
         content = json.loads(body, object_pairs_hook=_once)
         coordinator, rows = content["coordinator"], content["files"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(path, "it does not list its files") from error
+        raise _damaged(path, "it does not list its files") from private_cause(error)
     if not isinstance(coordinator, str) or not isinstance(rows, list):
         raise _damaged(path, "it does not list its files")
     return merged(rows, coordinator, head["saved_at"])
@@ -102,7 +103,7 @@ def _head(line: bytes, path: str) -> dict[str, Any]:
     try:
         head = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, "it does not begin like a manifest") from error
+        raise _damaged(path, "it does not begin like a manifest") from private_cause(error)
     if not isinstance(head, dict) or head.get("format") != _FORMAT:
         raise _damaged(path, "it does not begin like a manifest")
     if head.get("version") != _VERSION:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from ...core import dtypes
 from ...core.dtypes import DType
+from ...core.folded_frames import private_cause
 from ...tensor.layout import Size
 from .box import Box, whole
 from .errors import CheckpointException
@@ -115,7 +116,7 @@ def merged(rows: Iterable[FileRow], coordinator: str = "", saved_at: int = 0) ->
             except (TypeError, ValueError, KeyError, IndexError) as error:
                 raise CheckpointException(
                     f"the manifest is damaged: {entry!r} is not an entry"
-                ) from error
+                ) from private_cause(error)
     left = dict(found.files)
     for key, known in found.state_dict_metadata.items():
         if isinstance(known, TensorStorageMetadata):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dtypes import DType
+from ...core.folded_frames import private_cause
 from ...serialization import load, save
 from ...serialization.archive_reader import Archive, ArchiveError
 from ...tensor.tensor import Tensor
@@ -62,7 +63,7 @@ class ShardFile:
             raise
         except ArchiveError as error:
             self._file.close()
-            raise self._broken(str(error)) from error
+            raise self._broken(str(error)) from private_cause(error)
 
     def read(self, chunk: ChunkStorageMetadata, dtype: DType) -> Array:
         """Return a copy of a chunk's elements."""
@@ -73,7 +74,7 @@ class ShardFile:
                 raise self._broken(f"its record {record!r} is not the one that the manifest names")
             data = archive.read(record)
         except ArchiveError as error:
-            raise self._broken(str(error)) from error
+            raise self._broken(str(error)) from private_cause(error)
         if data.nbytes != chunk.box.numel * dtype.itemsize:
             raise self._broken(
                 f"its record {record!r} has {data.nbytes} bytes for {chunk.box.numel} elements of "
@@ -89,7 +90,7 @@ class ShardFile:
             try:
                 content = load(self._path, mmap=True, weights_only=True)
             except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
-                raise self._broken(str(error)) from error
+                raise self._broken(str(error)) from private_cause(error)
             values = content.get("values") if isinstance(content, dict) else None
             if not isinstance(values, dict):
                 raise self._broken("it holds something else")

@@ -6,8 +6,8 @@ arrivals.py     monitored_barrier, which uses keys in the store of the group
 dual.py         in-place collectives on dual tensors of forward mode
 init.py, subgroups.py, ranks.py, world.py  the default group, other groups, and their ranks
 rounds.py       how restarted members meet the other members
-group.py        ProcessGroup: checks arguments and provides arrays to collectives; based on
-                group_base.py (members, backends, threads), point_to_point.py (sends, receives)
+group.py        ProcessGroup; based on group_base.py (members, backends, threads), methods (its
+                collectives: check arguments, provide arrays), point_to_point.py (sends, receives)
 options.py      options of ProcessGroup's methods, and the arguments with which backends connect
 work.py         Work, and the thread that runs the collectives of one group in order
 arrays.py, reductions.py, object_bytes.py, sparse.py  conversion of tensors to arrays

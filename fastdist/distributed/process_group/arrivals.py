@@ -7,12 +7,12 @@
 
 from __future__ import annotations
 
-import warnings
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from fastdist.core.errors import CollectiveError, StoreError, StoreTimeoutError
 
+from ...core.caller_warning import warn_caller
 from .caller import caller_line
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ _ANSWER_S: Final = 1.0
 def wait_for_members(group: Any, timeout: Any, wait_all_ranks: bool) -> None:
     """Wait until all members of a group have called this function; see monitored_barrier."""
     if timeout is not None and not isinstance(timeout, timedelta):
-        warnings.warn(
+        warn_caller(
             "Please specify timeout arg as a timedelta. Converting current value of "
-            f"{timeout} assuming it represents seconds",
-            stacklevel=3,
+            f"{timeout} assuming it represents seconds"
         )
         timeout = timedelta(seconds=timeout)
     if group.size() == 1:

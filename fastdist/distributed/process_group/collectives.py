@@ -7,10 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 from ...concurrency.future import Future
+from ...core.folded_frames import folds
 from ...tensor.tensor import Tensor
 from . import dual
 from .arrivals import wait_for_members
 from .coalescing import note
+from .lists import require_list
 from .options import (
     AllgatherOptions,
     AllreduceOptions,
@@ -24,10 +26,11 @@ from .options import (
 )
 from .ranks import rank_in
 from .reductions import ReduceOp, supports_complex
-from .work import Work, wait_for
+from .work import Work, future_for, returned
 from .world import member_group
 
 
+@folds
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -71,11 +74,12 @@ def all_reduce(
     if dual.has_tangent(tensor):
         dual.require_linear("all_reduce", op)
         work = dual.replace(tensor, lambda part: all_reduce(part, op, found))
-        return _returned(work, async_op)
+        return returned(work, async_op)
     work = found.allreduce([tensor], options)
-    return _returned(work, async_op)
+    return returned(work, async_op)
 
 
+@folds
 def all_reduce_coalesced(
     tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Future[Any] | None:
@@ -92,9 +96,10 @@ def all_reduce_coalesced(
     if supports_complex(op):
         # The real and imaginary parts of complex numbers are added as two real numbers.
         given = [_as_real(one) for one in given]
-    return _future_of(found.allreduce_coalesced(given, options), async_op)
+    return future_for(found.allreduce_coalesced(given, options), async_op)
 
 
+@folds
 def reduce(
     tensor: Tensor,
     dst: int | None = None,
@@ -114,7 +119,7 @@ def reduce(
         op: The reduction, such as ReduceOp.SUM.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        group_dst: The member's rank in the group, if its global rank `dst` is not given.
+        group_dst: The rank of dst in the group, instead of dst; None if dst is given.
 
     Returns:
         A Work if async_op is true, otherwise None.
@@ -132,11 +137,12 @@ def reduce(
     if dual.has_tangent(tensor):
         dual.require_linear("reduce", op)
         work = dual.replace(tensor, lambda part: reduce(part, None, op, found, group_dst=root))
-        return _returned(work, async_op)
+        return returned(work, async_op)
     options = ReduceOptions(reduceOp=op, rootRank=root, asyncOp=async_op)
-    return _returned(found.reduce([tensor], options), async_op)
+    return returned(found.reduce([tensor], options), async_op)
 
 
+@folds
 def broadcast(
     tensor: Tensor,
     src: int | None = None,
@@ -154,7 +160,7 @@ def broadcast(
         src: The global rank of the member that has the values; None if group_src is given.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        group_src: The member's rank in the group, if its global rank `src` is not given.
+        group_src: The rank of src in the group, instead of src; None if src is given.
 
     Returns:
         A Work if async_op is true, otherwise None.
@@ -171,11 +177,12 @@ def broadcast(
     root = rank_in(found, "broadcast", src, group_src, None)
     if dual.has_tangent(tensor):
         work = dual.replace(tensor, lambda part: broadcast(part, None, found, group_src=root))
-        return _returned(work, async_op)
+        return returned(work, async_op)
     options = BroadcastOptions(rootRank=root, asyncOp=async_op)
-    return _returned(found.broadcast([tensor], options), async_op)
+    return returned(found.broadcast([tensor], options), async_op)
 
 
+@folds
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -204,12 +211,13 @@ def all_gather(
     found = member_group("all_gather", group)
     if found is None:
         return None
-    _require_list("tensor_list", tensor_list)
-    return _returned(
+    require_list("tensor_list", tensor_list)
+    return returned(
         found.allgather([tensor_list], [tensor], AllgatherOptions(asyncOp=async_op)), async_op
     )
 
 
+@folds
 def all_gather_coalesced(
     output_tensor_lists: list[list[Tensor]],
     input_tensor_list: list[Tensor],
@@ -225,9 +233,10 @@ def all_gather_coalesced(
         return None
     options = AllgatherOptions(asyncOp=async_op)
     work = found.allgather_coalesced(output_tensor_lists, input_tensor_list, options)
-    return _future_of(work, async_op)
+    return future_for(work, async_op)
 
 
+@folds
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -246,9 +255,10 @@ def all_gather_into_tensor(
     if found._coalesced is not None:
         note(found, all_gather_into_tensor, input_tensor, output_tensor, options)
         return None
-    return _returned(found._allgather_base(output_tensor, input_tensor, options), async_op)
+    return returned(found._allgather_base(output_tensor, input_tensor, options), async_op)
 
 
+@folds
 def reduce_scatter(
     output: Tensor,
     input_list: list[Tensor],
@@ -282,11 +292,12 @@ def reduce_scatter(
     found = member_group("reduce_scatter", group)
     if found is None:
         return None
-    _require_list("input_list", input_list)
+    require_list("input_list", input_list)
     options = ReduceScatterOptions(reduceOp=op, asyncOp=async_op)
-    return _returned(found.reduce_scatter([output], [input_list], options), async_op)
+    return returned(found.reduce_scatter([output], [input_list], options), async_op)
 
 
+@folds
 def reduce_scatter_tensor(
     output: Tensor,
     input: Tensor,
@@ -310,9 +321,10 @@ def reduce_scatter_tensor(
     if found._coalesced is not None:
         note(found, reduce_scatter_tensor, input, output, options)
         return None
-    return _returned(found._reduce_scatter_base(output, input, options), async_op)
+    return returned(found._reduce_scatter_base(output, input, options), async_op)
 
 
+@folds
 def all_to_all_single(
     output: Tensor,
     input: Tensor,
@@ -337,9 +349,10 @@ def all_to_all_single(
     work = found.alltoall_base(
         output, input, output_split_sizes, input_split_sizes, AllToAllOptions(asyncOp=async_op)
     )
-    return _returned(work, async_op)
+    return returned(work, async_op)
 
 
+@folds
 def all_to_all(
     output_tensor_list: list[Tensor],
     input_tensor_list: list[Tensor],
@@ -371,12 +384,13 @@ def all_to_all(
     found = member_group("all_to_all", group)
     if found is None:
         return None
-    _require_list("output_tensor_list", output_tensor_list)
-    _require_list("input_tensor_list", input_tensor_list)
+    require_list("output_tensor_list", output_tensor_list)
+    require_list("input_tensor_list", input_tensor_list)
     options = AllToAllOptions(asyncOp=async_op)
-    return _returned(found.alltoall(output_tensor_list, input_tensor_list, options), async_op)
+    return returned(found.alltoall(output_tensor_list, input_tensor_list, options), async_op)
 
 
+@folds
 def gather(
     tensor: Tensor,
     gather_list: list[Tensor] | None = None,
@@ -396,7 +410,7 @@ def gather(
         dst: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        group_dst: The member's rank in the group, if its global rank `dst` is not given.
+        group_dst: The rank of dst in the group, instead of dst; None if dst is given.
 
     Returns:
         A Work if async_op is true, otherwise None.
@@ -419,9 +433,10 @@ def gather(
     elif gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
     options = GatherOptions(rootRank=root, asyncOp=async_op)
-    return _returned(found.gather([gather_list or []], [tensor], options), async_op)
+    return returned(found.gather([gather_list or []], [tensor], options), async_op)
 
 
+@folds
 def scatter(
     tensor: Tensor,
     scatter_list: list[Tensor] | None = None,
@@ -441,7 +456,7 @@ def scatter(
         src: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        group_src: The member's rank in the group, if its global rank `src` is not given.
+        group_src: The rank of src in the group, instead of src; None if src is given.
 
     Returns:
         A Work if async_op is true, otherwise None.
@@ -464,9 +479,10 @@ def scatter(
     elif scatter_list:
         raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
     options = ScatterOptions(rootRank=root, asyncOp=async_op)
-    return _returned(found.scatter([tensor], [scatter_list or []], options), async_op)
+    return returned(found.scatter([tensor], [scatter_list or []], options), async_op)
 
 
+@folds
 def barrier(
     group: Any = None,
     async_op: bool = False,
@@ -481,7 +497,7 @@ def barrier(
     Args:
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
-        device_ids: A list with the GPU on which an NCCL barrier runs; optional.
+        device_ids: The GPU on which an NCCL barrier runs, as a list; this process's GPU if None.
         timeout: The longest wait; the group's timeout by default.
 
     Returns:
@@ -498,15 +514,7 @@ def barrier(
     if device_ids is not None and not isinstance(device_ids, list):
         raise TypeError("Invalid function argument: device_ids type should be List[int]")
     options = BarrierOptions(asyncOp=async_op, device_ids=device_ids, timeout=timeout)
-    return _returned(found.barrier(options), async_op)
-
-
-def _require_list(name: str, given: Any) -> None:
-    if not isinstance(given, list | tuple):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor] "
-            f"but got {type(given)} instead."
-        )
+    return returned(found.barrier(options), async_op)
 
 
 def _as_real(tensor: Any) -> Any:
@@ -514,22 +522,7 @@ def _as_real(tensor: Any) -> Any:
     return Tensor.view_as_real(tensor) if is_complex else tensor
 
 
-def _future_of(work: Work, async_op: bool) -> Future[Any] | None:
-    if async_op:
-        return work.get_future()
-    work.wait()
-    return None
-
-
-def _returned(work: Work, async_op: bool) -> Work | None:
-    if async_op:
-        return work
-    # A synchronous call of fastdist's own backend has completed its Work already.
-    if work is not None:
-        wait_for(work)
-    return None
-
-
+@folds
 def monitored_barrier(
     group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
@@ -545,6 +538,5 @@ def monitored_barrier(
             reported missing members, or did not call this function.
     """
     found = member_group("monitored_barrier", group)
-    if found is None:
-        return
-    wait_for_members(found, timeout, wait_all_ranks)
+    if found is not None:
+        wait_for_members(found, timeout, wait_all_ranks)

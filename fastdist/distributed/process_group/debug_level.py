@@ -7,6 +7,8 @@ import os
 
 from fastdist.core.errors import CollectiveArgumentError
 
+from ...core.folded_frames import folds
+
 
 class DebugLevel(enum.IntEnum):
     """The level of checks and error messages of collectives, as in TORCH_DISTRIBUTED_DEBUG.
@@ -24,13 +26,20 @@ DebugLevel.__module__ = "fastdist.distributed.distributed_c10d"
 _debug_level: DebugLevel | None = None
 
 
+@folds
 def get_debug_level() -> DebugLevel:
     """Return the level from set_debug_level(), else from TORCH_DISTRIBUTED_DEBUG, else OFF."""
+    return current_level()
+
+
+def current_level() -> DebugLevel:
+    """Return the level, for fastdist's own calls: get_debug_level without a wrapper."""
     if _debug_level is None:
         return _level_of_environment()
     return _debug_level
 
 
+@folds
 def set_debug_level(level: DebugLevel) -> None:
     """Set the level.
 
@@ -41,6 +50,7 @@ def set_debug_level(level: DebugLevel) -> None:
     _debug_level = DebugLevel(level)
 
 
+@folds
 def set_debug_level_from_env() -> None:
     """Set the level from TORCH_DISTRIBUTED_DEBUG.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...core.folded_frames import folds
 from ...tensor.tensor import Tensor
 from .group_base import GroupBase
 from .point_to_point import Messages
@@ -13,6 +14,7 @@ from .work import Work, wait_for
 from .world import default_group, member_group
 
 
+@folds
 def send(
     tensor: Tensor,
     dst: int | None = None,
@@ -27,7 +29,7 @@ def send(
         dst: The global rank of the receiver; None if group_dst is given.
         group: The group of both members; the default group if None.
         tag: A number that distinguishes messages; the receiver must pass the same tag.
-        group_dst: The rank of the receiver in the group, instead of dst.
+        group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
 
     Raises:
         ValueError: The receiver is this process, or not in the group.
@@ -48,6 +50,7 @@ def send(
         found.send([tensor], root, tag, is_async=False)
 
 
+@folds
 def isend(
     tensor: Tensor,
     dst: int | None = None,
@@ -62,7 +65,7 @@ def isend(
         dst: The global rank of the receiver; None if group_dst is given.
         group: The group; the default group if None.
         tag: A number that distinguishes messages; the receiver must pass the same tag.
-        group_dst: The rank of the receiver in the group, instead of dst.
+        group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
 
     Returns:
         A Work; its `wait()` returns when the tensor may be changed.
@@ -84,6 +87,7 @@ def isend(
     return found.send([tensor], _other(found, "isend", dst, group_dst), tag)
 
 
+@folds
 def recv(
     tensor: Tensor,
     src: int | None = None,
@@ -98,7 +102,7 @@ def recv(
         src: The global rank of the sender; None receives from any member.
         group: The group of both members; the default group if None.
         tag: The tag of the sender's call.
-        group_src: The rank of the sender in the group, instead of src.
+        group_src: The rank of the sender in the group, instead of src; None if src is given.
 
     Returns:
         The sender's global rank; -1 if this process is not in the group.
@@ -126,6 +130,7 @@ def recv(
     return src if src is not None else int(work._source_rank())
 
 
+@folds
 def irecv(
     tensor: Tensor,
     src: int | None = None,
@@ -140,7 +145,7 @@ def irecv(
         src: The global rank of the sender; None receives from any member.
         group: The group; the default group if None.
         tag: The tag of the sender's call.
-        group_src: The rank of the sender in the group, instead of src.
+        group_src: The rank of the sender in the group, instead of src; None if src is given.
 
     Returns:
         A Work; its `wait()` returns when the tensor has been received.
@@ -240,6 +245,7 @@ class P2POp:
 P2POp.__module__ = "fastdist.distributed.distributed_c10d"
 
 
+@folds
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Start several sends and receives in parallel, and return their Works.
 

@@ -16,7 +16,7 @@ from .arrays import settle
 from .backends import Backend, BackendConfig, Place, make_carrier
 from .caller import caller_line
 from .carriers import QueueingCarrier
-from .debug_level import DebugLevel, get_debug_level
+from .debug_level import DebugLevel, current_level
 from .transport import Call, ClosesQuietly, Transport
 from .work import Lane, Work, destroyed, finished
 
@@ -99,7 +99,7 @@ class GroupBase:
         self.group_desc = ""
 
     def rank(self) -> int:
-        """Return this process's rank in the group."""
+        """Return this process's rank in the group, 0 to size() - 1."""
         return self._rank
 
     def size(self) -> int:
@@ -107,15 +107,19 @@ class GroupBase:
         return self._size
 
     def name(self) -> str:
-        """Return the name of the backend."""
+        """Return the name of the backend, such as "gloo"."""
         return self._backend_name
 
     def get_group_store(self) -> Store | None:
-        """Return the group's part of the store."""
+        """Return the group's part of the store; None for a group that needs no store."""
         return self._store
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set the timeout of collectives."""
+        """Set the timeout of collectives, sends and receives that are called from now on.
+
+        Args:
+            timeout: A timedelta.
+        """
         self._timeout = timeout
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
@@ -276,7 +280,7 @@ class GroupBase:
                 self._note_time(what, start_ns, given)
 
         # With DETAIL, raise errors on the line of the call, like PyTorch's wrapper.
-        if options.asyncOp and get_debug_level() is not DebugLevel.DETAIL:
+        if options.asyncOp and current_level() is not DebugLevel.DETAIL:
             return self._lane.start(job, Work(result))
         self._lane.run(job)
         return finished(result)
@@ -312,15 +316,22 @@ class GroupBase:
             return number
 
     def shutdown(self) -> None:
-        """Leave the group: later calls raise. A second call has no effect.
+        """Leave the group: later calls raise CollectiveError. A second call has no effect.
 
         Queued collectives and sends have 2 s to end, and fail after that. Receives fail
         immediately.
+
+        Threads: any; waits of other threads end with an error if their work does not end in time.
         """
         self._end(destroyed(self.group_name), aborts=False)
 
     def abort(self) -> None:
-        """Fail all collectives of this member with an error, and leave the group."""
+        """Fail all collectives of this member with a CollectiveError, and leave the group.
+
+        Other members that wait for this one get an error.
+
+        Threads: any; it ends the waits of other threads.
+        """
         self._end(destroyed(self.group_name), aborts=True)
 
     def _end(self, error: CollectiveError, *, aborts: bool) -> None:

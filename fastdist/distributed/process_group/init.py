@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import time
-import warnings
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from fastdist.core.errors import CollectiveError, CollectiveLostError, StoreTimeoutError
 from fastdist.system.import_hooks import load_for_groups
 
+from ...core.caller_warning import warn_caller
+from ...core.folded_frames import folds
 from ..constants import default_pg_timeout
 from .backends import Backend, BackendConfig, Place, require_here
 from .foreign import ForeignGroup
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fastdist.distributed.store import Store
 
 
+@folds
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
@@ -47,11 +49,11 @@ def init_process_group(
         timeout: The timeout of collectives, and of this call; 30 minutes by default.
         world_size: The number of processes; env:// reads it from the environment.
         rank: The rank of this process.
-        store: A store that all processes share, instead of init_method.
+        store: A store that all processes share, instead of init_method; None: init_method.
         group_name: Ignored, as in PyTorch.
-        pg_options: Passed to a registered backend.
-        device_id: The GPU of this process. With "nccl", this call connects the GPU with the other
-            members' GPUs; without device_id, the first collective does so.
+        pg_options: Passed to a registered backend; None for other backends.
+        device_id: The GPU of this process. With "nccl", its connections are made in this call; if
+            None, at the first collective.
 
     Raises:
         ValueError: A default group exists already, or an argument is wrong.
@@ -126,10 +128,9 @@ def _place_by_mpi(rank: int, world_size: int) -> tuple[int, int]:
 
     found = place_in_job()
     if (rank, world_size) not in (found, (-1, -1)):
-        warnings.warn(
+        warn_caller(
             f"For MPI backend, world_size ({world_size}) and rank ({rank}) are ignored since they "
-            "are assigned by the MPI runtime.",
-            stacklevel=4,
+            "are assigned by the MPI runtime."
         )
     return found
 
@@ -208,6 +209,7 @@ def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> ti
     return timeout
 
 
+@folds
 def destroy_process_group(group: Any = None) -> None:
     """Leave a group, or all groups of this process if `group` is None.
 

@@ -49,6 +49,15 @@ def only(what: str, name: str, given: Sequence[Any]) -> Any:
     return given[0]
 
 
+def require_list(name: str, given: Any) -> None:
+    """Raise TypeError unless an argument is a list or a tuple."""
+    if not isinstance(given, list | tuple):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor] "
+            f"but got {type(given)} instead."
+        )
+
+
 def require_root_tensor(what: str, index: int, tensors: Sequence[Any]) -> None:
     """Raise CollectiveArgumentError unless the index of the root's tensor is within the list."""
     if not 0 <= index < len(tensors):

@@ -35,7 +35,7 @@ from ...devices.cuda import nccl
 from ...tensor.tensor import Tensor
 from .arrays import require_readable, require_target
 from .carriers import Message, QueueingCarrier
-from .debug_level import DebugLevel, get_debug_level
+from .debug_level import DebugLevel, current_level
 from .device_transport import Act, DeviceTransport
 from .device_watch import Watch
 from .device_work import DeviceWork
@@ -87,7 +87,7 @@ class NcclCarrier(QueueingCarrier):
             part = self._part(self._device(result, device), None, call)
             call = call._replace(sequence=self.count)
             self.count += 1
-            if get_debug_level() is DebugLevel.DETAIL and self.size > 1:
+            if current_level() is DebugLevel.DETAIL and self.size > 1:
                 self._checks_now().barrier(call)
             work = self._run(part, act, call, result)
         return _waited(work, is_async=is_async)
@@ -252,7 +252,7 @@ class NcclCarrier(QueueingCarrier):
 
     def _check_messages(self, call: Call, messages: Sequence[Message]) -> None:
         """Compare messages with the peers' calls, if the debug level is DETAIL."""
-        if get_debug_level() is not DebugLevel.DETAIL:
+        if current_level() is not DebugLevel.DETAIL:
             return
         checks = self._checks_now()
         for one in sorted(messages, key=lambda one: not one.is_send):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.device import CPU
+from ...core.folded_frames import folds
 from ...tensor.tensor import Tensor, from_array
 from .object_bytes import pack, unpack
 from .options import AllgatherOptions, BroadcastOptions, GatherOptions, ScatterOptions
@@ -16,6 +17,7 @@ from .ranks import rank_in
 from .world import member_group
 
 
+@folds
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Fill a list on all members with one object from each member.
 
@@ -52,6 +54,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     object_list[: found.size()] = [unpack(room._array) for room in rooms]
 
 
+@folds
 def gather_object(
     obj: Any,
     object_gather_list: list[Any] | None = None,
@@ -66,7 +69,7 @@ def gather_object(
         object_gather_list: On dst, the list to fill, with one entry per member; None on others.
         dst: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
-        group_dst: The rank of dst in the group, instead of dst.
+        group_dst: The rank of dst in the group, instead of dst; None if dst is given.
     """
     found = member_group("gather_object", group)
     if found is None:
@@ -94,6 +97,7 @@ def gather_object(
         ]
 
 
+@folds
 def broadcast_object_list(
     object_list: list[Any],
     src: int | None = None,
@@ -109,7 +113,7 @@ def broadcast_object_list(
         src: The global rank of the sender; 0 by default.
         group: The group; the default group if None.
         device: Ignored: objects are sent from CPU memory.
-        group_src: The rank of src in the group, instead of src.
+        group_src: The rank of src in the group, instead of src; None if src is given.
 
     Raises:
         ValueError: There is no default group, or the root is not in the group.
@@ -140,6 +144,7 @@ def broadcast_object_list(
         object_list[:] = _unpack_all(joined, sizes)
 
 
+@folds
 def scatter_object_list(
     scatter_object_output_list: list[Any],
     scatter_object_input_list: list[Any] | None = None,
@@ -155,7 +160,7 @@ def scatter_object_list(
         scatter_object_input_list: On src, one object per member.
         src: The global rank of the member with the list; 0 by default.
         group: The group; the default group if None.
-        group_src: The rank of src in the group, instead of src.
+        group_src: The rank of src in the group, instead of src; None if src is given.
     """
     found = member_group("scatter_object_list", group)
     if found is None:
@@ -185,6 +190,7 @@ def scatter_object_list(
     scatter_object_output_list[0] = unpack(room._array[: sizes[found.rank()]])
 
 
+@folds
 def send_object_list(
     object_list: list[Any],
     dst: int | None = None,
@@ -200,7 +206,7 @@ def send_object_list(
         dst: The global rank of the receiver.
         group: The group of both members; the default group if None.
         device: Ignored: objects are sent from CPU memory.
-        group_dst: The rank of the receiver in the group, instead of dst.
+        group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
         use_batch: Ignored: it has no effect here.
     """
     found = member_group("send_object_list", group)
@@ -214,6 +220,7 @@ def send_object_list(
     found.send([_bytes_tensor(np.frombuffer(b"".join(parts), np.uint8))], to, 0, is_async=False)
 
 
+@folds
 def recv_object_list(
     object_list: list[Any],
     src: int | None = None,
@@ -229,7 +236,7 @@ def recv_object_list(
         src: The global rank of the sender; None receives from any member.
         group: The group of both members; the default group if None.
         device: Ignored: objects are sent from CPU memory.
-        group_src: The rank of the sender in the group, instead of src.
+        group_src: The rank of the sender in the group, instead of src; None if src is given.
         use_batch: Ignored: it has no effect here.
     """
     found = member_group("recv_object_list", group)

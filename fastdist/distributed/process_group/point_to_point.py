@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fastdist.core.errors import CollectiveArgumentError, CollectiveError
 
+from ...core.folded_frames import folds
 from ...instrumentation.time_ranges import clock, time_ranges
 from ...tensor.tensor import Tensor
 from .arrays import Target, flat, require_readable, require_target, settle
@@ -24,8 +25,24 @@ _MOST_TAG: Final = (1 << 63) - 1
 class Messages(GroupBase):
     """Methods that send and receive; messages of one pair, direction and tag are ordered."""
 
+    @folds
     def send(self, tensors: Any, dst: int, tag: int = 0, *, is_async: bool = True) -> Work:
-        """Send a tensor to the member with the group rank `dst`."""
+        """Send a tensor to a member.
+
+        Args:
+            tensors: A tensor, or a list of one.
+            dst: The group rank of the receiver.
+            tag: A number that the receiver must give as well; it distinguishes messages.
+            is_async: Whether to return before the tensor is sent.
+
+        Returns:
+            A Work; its wait() returns when the tensor may be changed.
+
+        Raises:
+            TypeError, ValueError, RuntimeError: An argument is wrong; raised immediately.
+            CollectiveError: (raised by wait if is_async) The receiver is lost, did not call in
+                time, or expects another dtype or size.
+        """
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_readable("send", "tensor", tensor)
         self._require_other("send", dst)
@@ -49,8 +66,21 @@ class Messages(GroupBase):
         self._pair(direction).run(job)
         return finished([tensor])
 
+    @folds
     def recv(self, tensors: Any, src: int | None, tag: int = 0, *, is_async: bool = True) -> Work:
-        """Fill a tensor with the next message of a member, or of any member if src is None."""
+        """Fill a tensor with the next message of a member.
+
+        Args:
+            tensors: A tensor, or a list of one; written.
+            src: The group rank of the sender; None receives from any member.
+            tag: The tag of the sender's call.
+            is_async: Whether to return before the tensor is filled.
+
+        Returns:
+            A Work; its wait() returns when the tensor may be read.
+
+        Raises: see send
+        """
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_target("recv", "tensor", tensor)
         if src is not None:
@@ -84,8 +114,19 @@ class Messages(GroupBase):
         work._finish()
         return work
 
+    @folds
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
-        """Fill a tensor with the next message of any member."""
+        """Fill a tensor with the next message of any member; see recv.
+
+        Args:
+            tensors: A tensor, or a list of one; written.
+            tag: The tag of the sender's call.
+
+        Returns:
+            A Work; its source_rank() is the global rank of the sender.
+
+        Raises: see send
+        """
         return self.recv(tensors, None, tag)
 
     def _start_message(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...core.folded_frames import folds
 from .world import GroupMember, default_group, group_of, is_outside
 
 if TYPE_CHECKING:
     from .group import ProcessGroup
 
 
+@folds
 def get_rank(group: Any = None) -> int:
     """Return this process's rank in a group; -1 if the process is not in it.
 
@@ -30,6 +32,7 @@ def get_rank(group: Any = None) -> int:
     return (default_group() if group is None else _registered(group)).rank()
 
 
+@folds
 def get_world_size(group: Any = None) -> int:
     """Return the number of members of a group; -1 if this process is not in it.
 
@@ -50,6 +53,7 @@ def get_world_size(group: Any = None) -> int:
     return (default_group() if group is None else _registered(group)).size()
 
 
+@folds
 def get_global_rank(group: Any, group_rank: int) -> int:
     """Return the global rank of the member with a group rank.
 
@@ -68,6 +72,7 @@ def get_global_rank(group: Any, group_rank: int) -> int:
     return ranks[group_rank]
 
 
+@folds
 def get_group_rank(group: Any, global_rank: int) -> int:
     """Return the group rank of the process with a global rank.
 
@@ -86,6 +91,7 @@ def get_group_rank(group: Any, global_rank: int) -> int:
     return ranks.index(global_rank)
 
 
+@folds
 def get_process_group_ranks(group: Any) -> list[int]:
     """Return the global ranks of a group's members in order; None means the default group.
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from fastdist.core.errors import CollectiveLostError, StoreTimeoutError
 from fastdist.distributed.store import PrefixStore, Store
+from fastdist.distributed.store.answers import Timeout
 from fastdist.distributed.store.requests import Op
-from fastdist.distributed.store.store import Timeout
 from fastdist.system.foreign_text import one_line
 
 _LATEST: Final = "process_group.latest"

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from ...core.folded_frames import folds
 from .backends import Backend, BackendConfig, Place
 from .group import ProcessGroup
 from .init import checked_timeout, make_group
 from .world import GroupMember, World, default_group, group_of, here
 
 
+@folds
 def new_group(
     ranks: Sequence[int] | None = None,
     timeout: timedelta | None = None,
@@ -29,10 +31,10 @@ def new_group(
         ranks: The global ranks of the members; all ranks if None.
         timeout: The timeout of collectives; the timeout of the default group if None.
         backend: See init_process_group; the backend of the default group if None.
-        pg_options: Passed to a registered backend.
+        pg_options: Passed to a registered backend; None for other backends.
         use_local_synchronization: Whether only the members call this function.
-        group_desc: A description for errors and debuggers.
-        device_id: The GPU of this process; see init_process_group.
+        group_desc: A description for errors and debuggers; "undefined" if None.
+        device_id: The GPU of this process, or None; see init_process_group.
         sort_ranks: Whether group ranks follow the order of global ranks; otherwise they follow the
             order of `ranks`.
 
@@ -147,6 +149,7 @@ def _make(
     return group
 
 
+@folds
 def new_subgroups(
     group_size: int | None = None,
     group: Any = None,
@@ -194,6 +197,7 @@ def new_subgroups(
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
 
 
+@folds
 def new_subgroups_by_enumeration(
     ranks_per_subgroup_list: Sequence[Sequence[int]],
     timeout: timedelta | None = None,
@@ -207,8 +211,8 @@ def new_subgroups_by_enumeration(
         ranks_per_subgroup_list: The global ranks of each group; no rank may be in two groups.
         timeout: The timeout of collectives; the timeout of the default group if None.
         backend: See init_process_group; the backend of the default group if None.
-        pg_options: Passed to a registered backend.
-        group_desc: A description for errors and debuggers.
+        pg_options: Passed to a registered backend; None for other backends.
+        group_desc: A description for errors and debuggers; "undefined" if None.
 
     Returns:
         This process's group, or None if it is in no group; and a list with all groups, in which
@@ -234,6 +238,7 @@ def new_subgroups_by_enumeration(
     return next((one for one in groups if isinstance(one, ProcessGroup)), None), groups
 
 
+@folds
 def split_group(
     parent_pg: Any = None,
     split_ranks: Sequence[Sequence[int]] | None = None,

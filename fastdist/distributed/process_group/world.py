@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from typing import TYPE_CHECKING, Any, Final, Never
 
+from ...core.caller_warning import warn_caller
 from .group_base import GroupBase
 
 if TYPE_CHECKING:
@@ -180,10 +180,9 @@ def is_outside(group: Any) -> bool:
 def member_group(what: str, group: Any) -> ProcessGroup | None:
     """Return the group for a collective; None, with a warning, if this process is not in it."""
     if is_outside(group):
-        warnings.warn(
+        warn_caller(
             f"Running {what} on global rank {default_group().rank()} which does not belong to the "
-            "given group.",
-            stacklevel=4,
+            "given group."
         )
         return None
     return group_of(group)

@@ -145,7 +145,7 @@ def rpc_sync(
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
-        args: The positional arguments of func; in a context, tensors keep their autograd history.
+        args: Its positional arguments; none if None. Inside a context, tensors keep their history.
         kwargs: The keyword arguments of func; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
@@ -262,14 +262,18 @@ def rpc_async(
         >>> future.wait()
         tensor([2., 2.])
     """
-    agent = get_current_agent()
-    info = worker_to_call(agent, to, func)
-    given = info, func, arguments_of(args), keywords_of(kwargs), timeout
-    future: Future[Any] = agent.client.users.call_async(*given)
-    futures = getattr(futures_of_block, "future_list", None)
-    if futures is not None:
-        futures.append(future)
-    return future
+    try:
+        agent = get_current_agent()
+        info = worker_to_call(agent, to, func)
+        given = info, func, arguments_of(args), keywords_of(kwargs), timeout
+        future: Future[Any] = agent.client.users.call_async(*given)
+        futures = getattr(futures_of_block, "future_list", None)
+        if futures is not None:
+            futures.append(future)
+        return future
+    except Exception as error:
+        fold(error)
+        raise
 
 
 @overload
@@ -366,12 +370,17 @@ def remote(
         >>> rref.rpc_sync().size(0)
         2
     """
-    agent = get_current_agent()
-    info = worker_to_call(agent, to, func)
-    given = info, func, arguments_of(args), keywords_of(kwargs), timeout
-    return agent.client.users.create_remote(*given)  # type: ignore[no-any-return]
+    try:
+        agent = get_current_agent()
+        info = worker_to_call(agent, to, func)
+        given = info, func, arguments_of(args), keywords_of(kwargs), timeout
+        return agent.client.users.create_remote(*given)  # type: ignore[no-any-return]
+    except Exception as error:
+        fold(error)
+        raise
 
 
+@folds
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
     """Return the WorkerInfo of the worker with a name or id, or of this worker.
 
@@ -447,6 +456,7 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
         _end(agent)
 
 
+@folds
 def get_rpc_timeout() -> float:
     """Return the default timeout of calls, in seconds.
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from fastdist.core.errors import RpcError
+from fastdist.core.folded_frames import folds
 
 from . import agent as agents
 from .agent import get_current_agent
 from .torch_names.argument_errors import incompatible
 
 
+@folds
+@folds
 def get_debug_info() -> dict[str, str]:
     """Return data that helps to debug a hang: metrics, peers, references and contexts.
 
@@ -27,6 +30,8 @@ def get_debug_info() -> dict[str, str]:
     return agents.DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
 
 
+@folds
+@folds
 def get_metrics() -> dict[str, str]:
     """Return this worker's counters, such as the number of threads and of calls under way.
 
@@ -43,6 +48,8 @@ def get_metrics() -> dict[str, str]:
     return get_current_agent().get_metrics()
 
 
+@folds
+@folds
 def enable_gil_profiling(flag: bool) -> None:
     """Measure how long requests wait for the interpreter lock, as a metric of the agent.
 

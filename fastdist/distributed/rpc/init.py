@@ -66,11 +66,10 @@ def init_rpc(
 
     Args:
         name: The name by which others call this worker; unique in the group.
-        backend: A member of BackendType. If None, the options' backend, or TENSORPIPE without
-            options.
-        rank: The number of this worker, counted from 0; read from the environment if -1.
-        world_size: The number of workers; read from the environment if None.
-        rpc_backend_options: Timeouts, threads, security and rendezvous.
+        backend: A member of BackendType; None: the one of the options, else TENSORPIPE.
+        rank: The number of this worker, from 0; from the environment if -1.
+        world_size: The number of workers; from the environment if None.
+        rpc_backend_options: Timeouts, threads, security and rendezvous; None: their defaults.
 
     Threads: one at a time; a process may join again after shutdown
 

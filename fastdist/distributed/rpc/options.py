@@ -154,21 +154,24 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         num_worker_threads: How many threads run the calls of other workers.
         rpc_timeout: Seconds that a call may take; 0 for no limit.
         init_method: The rendezvous: "env://", "tcp://HOST:PORT" or "file:///PATH".
-        device_maps: A dict: worker's name -> dict from this worker's devices to that worker's.
+        device_maps: For each worker, a dict from a device here to a device there; none if None.
         devices: The devices that this worker uses; all devices in `device_maps` if None.
         security: None for CURVE with the job's secret, "certs" for a key pair for each rank, "none"
             for no encryption.
-        certificates: The folder with key pairs, for "certs".
+        certificates: The folder with key pairs, for "certs"; FASTDIST_CERTIFICATES if None.
         strict: Whether other workers may run only exported functions.
         init_timeout: Seconds that init_rpc may take; FASTDIST_INIT_TIMEOUT or 60 if None, 0 for no
             limit.
-        max_outstanding_bytes: The most bytes of calls under way to one peer.
-        limits: An `rpc.Limits`.
+        max_outstanding_bytes: The most bytes of calls under way to one peer; as in limits if None.
+        limits: An `rpc.Limits`; None: its defaults.
         switch_interval: The value for `sys.setswitchinterval` while RPC runs, in seconds; None
             leaves it unchanged.
-        local_address: The address on which this worker listens.
-        frozen_s: Seconds without a sign of life after which a worker is lost.
-        grace_s: Seconds for which an address may refuse connections.
+        local_address: The address on which this worker listens; FASTDIST_ADDRESS, else the one by
+            which the worker reaches the store, if None.
+        frozen_s: Seconds without a sign of life after which a worker is lost; FASTDIST_FROZEN_S,
+            else 10, if None.
+        grace_s: Seconds for which an address may refuse connections; FASTDIST_GRACE_S, else 1, and
+            frozen_s between machines, if None.
         restarts: Whether a lost worker may come back; None takes FASTDIST_ALLOW_RESTART.
         _transports: Names of transports to use; all if None.
         _channels: Names of channels to use; all if None.

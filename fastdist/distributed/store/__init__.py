@@ -2,7 +2,7 @@
 
 requests.py      the requests to a store, and its answers
 state.py         the effect of every operation, and the requests that wait for keys; no threads
-store.py         the interface of all stores
+store.py         the interface of all stores; answers.py: arguments as bytes, and answers
 hash_store.py    a store within one process
 local_store.py   the base of the stores whose dictionary is in this process, under a lock
 file_store.py    a store in a file: each process replays a log to which all of them append

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fastdist.core.errors import RendezvousError
 
+from ...core.folded_frames import folds
 from .host_list import expand_first_host
 
 # If the launcher sets no port for the store, the port is computed from the job's id, which is the
@@ -68,6 +70,7 @@ class _Launcher:
         return "no launcher sets any" if self is _NOBODY else f"{self.name} sets none"
 
 
+@folds
 def from_env(
     environment: Mapping[str, str] | None = None,
     *,
@@ -92,11 +95,15 @@ def from_env(
     reader = _Reader(environment)
     launcher = next((one for one in _LAUNCHERS if environment.get(one.rank)), _NOBODY)
     if rank is None:
-        rank = reader.number("FASTDIST_RANK", launcher.rank, what="the rank of this worker")
+        rank = reader.number(
+            "FASTDIST_RANK", launcher.rank, what="the rank of this worker", expected="0 or more"
+        )
     if world_size is None:
         names = ("FASTDIST_WORLD_SIZE", *launcher.world_size)
         hides = reader.hides(launcher)
-        world_size = reader.number(*names, what="the number of workers", hides=hides)
+        world_size = reader.number(
+            *names, what="the number of workers", expected="1 or more", hides=hides
+        )
     require_rank(rank, world_size)
     store_host, store_port = _store_place(reader, launcher, world_size)
     return Assignment(
@@ -214,7 +221,12 @@ class _Reader:
         return next((self.environment[name] for name in names if self.environment.get(name)), None)
 
     def number(
-        self, *names: str, default: int | None = None, what: str = "", hides: str = ""
+        self,
+        *names: str,
+        default: int | None = None,
+        what: str = "",
+        expected: str = "",
+        hides: str = "",
     ) -> int:
         for name in names:
             value = self.environment.get(name)
@@ -224,10 +236,12 @@ class _Reader:
                 return int(value)
         if default is not None:
             return default
+        variables = " or ".join(name for name in names if name)
         raise RendezvousError(
-            f"{what} is not known: {' or '.join(name for name in names if name)} is not set; start "
-            "the worker by `fastdist run`, torchrun, srun or mpirun, set it, or give rank= and "
-            f"world_size= as arguments{hides}"
+            f"{what} is not known: {variables} is not set; expected a number, {expected}. Start "
+            f"the program with a launcher, such as `fastdist run -n 2 {_program()}`, torchrun, "
+            "srun or mpirun; or set the variable; or give rank= and world_size= as arguments, and "
+            f'init_method="tcp://HOST:PORT"{hides}'
         )
 
     def hides(self, launcher: _Launcher) -> str:
@@ -258,6 +272,14 @@ class _Reader:
         if value not in _TRUE + _FALSE:
             raise RendezvousError(f"{name} is {value!r}; expected 1 or 0")
         return value in _TRUE
+
+
+def _program() -> str:
+    """Return the name of the program that Python runs, for a command in an error."""
+    # A module that `python -m` runs has a spec; its file is not the program to start.
+    is_file = getattr(sys.modules.get("__main__"), "__spec__", None) is None
+    name = os.path.basename((getattr(sys, "argv", None) or [""])[0])
+    return name if is_file and name.endswith(".py") else "PROGRAM.py"
 
 
 def _store_place(reader: _Reader, launcher: _Launcher, world_size: int) -> tuple[str, int]:

@@ -16,9 +16,10 @@ from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutEr
 from fastdist.distributed.sockets import JobSecret
 
 from .access import SecretSource, choose_access
+from .answers import Timeout, require_ok
 from .local_store import LocalStore
 from .requests import MUTATIONS, Op, Request, Status
-from .store import DEFAULT_TIMEOUT, Timeout, require_ok
+from .store import DEFAULT_TIMEOUT
 
 # Note [The log of a FileStore]
 # The file begins with a line that identifies it. Records follow. A record has the length and the

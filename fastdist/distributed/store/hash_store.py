@@ -5,8 +5,9 @@ from __future__ import annotations
 from fastdist.distributed.sockets import JobSecret
 
 from .access import security_kind
+from .answers import Timeout
 from .local_store import LocalStore
-from .store import DEFAULT_TIMEOUT, Timeout
+from .store import DEFAULT_TIMEOUT
 
 
 class HashStore(LocalStore):

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from fastdist.core.errors import StoreError
 from fastdist.distributed.sockets import Doorbell
 
+from .answers import Timeout, require_ok
 from .requests import Answer, Op, Request, Status
 from .state import StoreState
-from .store import DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok
+from .store import DEFAULT_TIMEOUT, Change, Store, Watch
 
 
 class LocalStore(Store):

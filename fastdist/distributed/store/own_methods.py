@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from .answers import Timeout, seconds
 from .requests import Op
-from .store import Store, Timeout, seconds
+from .store import Store
 
 
 def ask_by_methods(store: Store, op: Op, arguments: list[bytes], timeout: Timeout) -> list[bytes]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastdist.distributed.sockets import JobSecret
 
+from .answers import Timeout
 from .own_methods import ask_by_methods
 from .requests import Op
-from .store import Change, Store, Timeout, Watch
+from .store import Change, Store, Watch
 
 # Ops whose arguments are all keys. SET has keys and values in turn, and NUM_KEYS has no arguments;
 # in all other ops only the first argument is a key.

@@ -8,8 +8,9 @@ from typing import Any
 
 from fastdist.core.errors import StoreError
 
+from .answers import Timeout
 from .connection import Connection
-from .store import Change, Timeout, Watch
+from .store import Change, Watch
 
 
 class ServedWatch(Watch):

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import NamedTuple, Self
 
 from fastdist.core.errors import (
     QueueEmptyError,
-    RankTakenError,
     StoreError,
     StoreLostError,
     StoreTimeoutError,
 )
+from fastdist.core.folded_frames import folds
 from fastdist.distributed.sockets import JobSecret
-from fastdist.system.foreign_text import one_line
 
-from .requests import NUM_OF_JOIN, Op, Status, require_fits, words
+from .answers import Timeout, key_bytes, not_all_came, seconds, value_bytes
+from .requests import Op
 from .wait_log import WaitLog, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
@@ -32,14 +30,6 @@ ASK_S = 1.0
 _LOOKS_S = 0.25
 
 _MAX_REFUSALS = 8
-_NUMBERS = (Op.ADD, Op.NUM_KEYS, Op.QUEUE_LENGTH)
-_NUM_FRAMES = {
-    **dict.fromkeys((*_NUMBERS, Op.CHECK, Op.COMPARE_SET, Op.DELETE), 1),
-    **dict.fromkeys((Op.ENTER, Op.LAST_AT), 2),
-}
-
-# A timeout is a timedelta or a number of seconds.
-Timeout = timedelta | float
 
 
 class Change(NamedTuple):
@@ -82,12 +72,26 @@ class Store:
     If a key is missing, `get` and `wait` wait for it, at most for the store's timeout.
 
     Thread  any, many at a time; a waiting call does not block others
-    Raises  StoreTimeoutError naming the missing keys; StoreError if the store refuses the request,
-            was closed or is gone
+    Raises  StoreTimeoutError naming the missing keys; StoreError if the store refuses, was closed
+            or is gone, or if a key is not a str, a value neither str nor bytes
+
+    Example:
+        >>> store = dist.HashStore()
+        >>> store.set("step", "1")
+        >>> store.get("step"), store.add("count", 2), store.check(["step", "loss"])
+        (b'1', 2, False)
     """
 
     # Whether the store is removed when the last of its users closes it.
     ends_with_last_user = False
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith("fastdist."):
+            return
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, FunctionType) and (name == "__init__" or name[0] != "_"):
+                setattr(cls, name, folds(value))
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         self._process_id = os.getpid()
@@ -98,40 +102,56 @@ class Store:
         """The default timeout of get, wait and join."""
         return self._timeout
 
+    @folds
     def set_timeout(self, timeout: Timeout) -> None:
         """Set the default timeout.
 
         Args:
             timeout: The default of calls that wait: a timedelta, or seconds.
+
+        Raises:
+            StoreError: The timeout is negative, or neither a timedelta nor a number.
         """
         self._timeout = timedelta(seconds=seconds(timeout))
 
+    @folds
     def set(self, key: str, value: str | bytes) -> None:
         """Store value under key, replacing any earlier value.
 
         Args:
             key: The name, a str.
             value: The bytes, or a str, which is stored as UTF-8.
+
+        Raises: see Store
         """
         self.multi_set([key], [value])
 
+    @folds
     def get(self, key: str) -> bytes:
         """Return the value of key; wait until it exists.
 
         Args:
             key: The name; the call waits for it until the store's timeout (300 s by default).
+
+        Raises:
+            StoreTimeoutError: The key did not exist in time.
         """
         return self._ask(Op.GET, [key_bytes(key)])[0]
 
+    @folds
     def add(self, key: str, amount: int) -> int:
         """Add amount to the number under key (0 if there is none), and return the sum.
 
         Args:
             key: The name of a counter; a new one begins at 0.
             amount: The integer to add; may be negative.
+
+        Raises:
+            StoreError: The value of key is not a number.
         """
         return int(self._ask(Op.ADD, [key_bytes(key), str(int(amount)).encode()])[0])
 
+    @folds
     def compare_set(
         self, key: str, expected_value: str | bytes, desired_value: str | bytes
     ) -> bytes:
@@ -147,15 +167,20 @@ class Store:
         arguments = [key_bytes(key), value_bytes(expected_value), value_bytes(desired_value)]
         return self._ask(Op.COMPARE_SET, arguments)[0]
 
+    @folds
     def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:
         """Wait until all keys exist.
 
         Args:
             keys: The names that must exist.
             timeout: A timedelta, or seconds; the store's timeout if None.
+
+        Raises:
+            StoreTimeoutError: Some keys did not exist in time; the error names them.
         """
         self._ask(Op.WAIT, [key_bytes(key) for key in keys], timeout)
 
+    @folds
     def check(self, keys: Sequence[str]) -> bool:
         """Return whether all keys exist now.
 
@@ -164,6 +189,7 @@ class Store:
         """
         return self._ask(Op.CHECK, [key_bytes(key) for key in keys]) == [b"1"]
 
+    @folds
     def delete_key(self, key: str) -> bool:
         """Remove key, and return whether it existed.
 
@@ -172,10 +198,12 @@ class Store:
         """
         return self._ask(Op.DELETE, [key_bytes(key)]) == [b"1"]
 
+    @folds
     def num_keys(self) -> int:
         """Return the number of all keys, whatever their prefix."""
         return int(self._ask(Op.NUM_KEYS, [])[0])
 
+    @folds
     def append(self, key: str, value: str | bytes) -> None:
         """Append value to the value of key.
 
@@ -185,20 +213,28 @@ class Store:
         """
         self._ask(Op.APPEND, [key_bytes(key), value_bytes(value)])
 
+    @folds
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """Return the values of keys; wait until all of them exist.
 
         Args:
             keys: The names, for which the call waits as get does.
+
+        Raises:
+            StoreTimeoutError: Some keys did not exist in time; the error names them.
         """
         return self._ask(Op.GET, [key_bytes(key) for key in keys])
 
+    @folds
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         """Set each key to its value, in one operation.
 
         Args:
             keys: The names.
             values: The value of each name, as a str or bytes.
+
+        Raises:
+            StoreError: There are not as many values as keys.
         """
         if len(keys) != len(values):
             raise StoreError(f"multi_set: {len(keys)} keys and {len(values)} values")
@@ -209,10 +245,12 @@ class Store:
         """Return whether append, multi_get and multi_set exist; False for user-defined stores."""
         return type(self)._ask is not Store._ask
 
+    @folds
     def list_keys(self) -> list[str]:
         """Return the existing keys, without queues."""
         return [key.decode(errors="replace") for key in self._ask(Op.KEYS, [b""])]
 
+    @folds
     def queue_push(self, key: str, value: str | bytes) -> None:
         """Put a value at the end of the queue under key.
 
@@ -222,6 +260,7 @@ class Store:
         """
         self._ask(Op.PUSH, [key_bytes(key), value_bytes(value)])
 
+    @folds
     def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Remove and return the first value of the queue under key; if `block`, wait for a value.
 
@@ -238,6 +277,7 @@ class Store:
             raise QueueEmptyError(f"queue is empty: {key!r} of {self!r}")
         return found[0]
 
+    @folds
     def queue_len(self, key: str) -> int:
         """Return the number of values in the queue under key; 0 if there is no queue.
 
@@ -246,6 +286,7 @@ class Store:
         """
         return int(self._ask(Op.QUEUE_LENGTH, [key_bytes(key)])[0])
 
+    @folds
     def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:
         """Wait until world_size callers have each called this with the same key.
 
@@ -261,10 +302,12 @@ class Store:
             self.set(f"{key}/last_member", "1")
         self.wait([f"{key}/last_member"], timeout)
 
+    @folds
     def clone(self) -> Store:
         """Return another store with the same keys, with its own timeout and its own close()."""
         raise self._lacks("clone")
 
+    @folds
     def join(
         self,
         group: str,
@@ -291,8 +334,14 @@ class Store:
                 or, if all had joined, only at the second member
 
         Args:
+            group: The name of the group, which all members give.
+            rank: The rank of this member, below world_size.
+            value: The bytes of this member, or a str.
             world_size: The number of members.
             timeout: A timedelta, or seconds; the store's timeout if None.
+            who: The name of this member in the line on stderr; no line if empty.
+            more: Further arguments of the request.
+            look: A function that may raise; None calls none.
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value), *more]
         try:
@@ -308,17 +357,26 @@ class Store:
                 raise
             raise StoreTimeoutError(f"{late}; {refused}", late.missing) from late
 
+    @folds
     def withdraw(self, group: str, rank: int, world_size: int) -> None:
         """Cancel the join of member `rank`, unless all have joined; it may then join again.
 
         For a restarted worker whose former life may have joined before it was lost.
 
-        `group` and `world_size` are those of the join. The new join may have another value.
+        Args:
+            group: The name of the group of the join. The new join may have another value.
+            rank: The rank of the member.
+            world_size: The number of members.
         """
         self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
 
+    @folds
     def disband(self, group: str) -> None:
-        """Make the store forget a complete group; call it when all members have the values."""
+        """Make the store forget a complete group; call it when all members have the values.
+
+        Args:
+            group: The name of the group.
+        """
         self._ask(Op.DISBAND, [key_bytes(group)])
 
     def _join_while(
@@ -334,7 +392,7 @@ class Store:
                 if left_s <= _LOOKS_S:
                     store, group = self._shown(arguments[0].decode())
                     told = (store, group, int(arguments[2]), late.missing, timeout_s)
-                    raise _not_all_came(*told) from late
+                    raise not_all_came(*told) from late
             look()
 
     def _join_aloud(self, arguments: list[bytes], timeout_s: float, who: str) -> list[bytes]:
@@ -352,7 +410,7 @@ class Store:
                     if not missing:
                         raise
                     told = (repr(self), group, world_size, missing, line.waited_s, lost)
-                    raise _not_all_came(*told) from lost
+                    raise not_all_came(*told) from lost
                 except StoreTimeoutError as error:
                     # An error without names: the store was too slow, so the last names are kept.
                     late = error if error.missing or not late.missing else late
@@ -362,7 +420,7 @@ class Store:
                         line.tell(name_ranks(ranks, world_size))
             if not late.missing:
                 raise late
-            raise _not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
+            raise not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
 
     def query_host(self, line: str = "") -> list[str]:
         """Make the store's host log `line`, if given; return the host and its refused connections.
@@ -381,6 +439,7 @@ class Store:
         more = "" if len(refusals) <= _MAX_REFUSALS else "; and others"
         return f"refused by the store meanwhile: {shown}{more}" if refusals else ""
 
+    @folds
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys that begin with prefix; close it after use.
 
@@ -435,116 +494,3 @@ class Store:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def require_ok(
-    store: str, op: Op, arguments: list[bytes], status: Status, frames: list[bytes], waited_s: float
-) -> list[bytes]:
-    """Return the frames of a successful answer; raise the error of any other answer."""
-    if status is Status.OK:
-        _require_answers(store, op, arguments, frames)
-        return frames
-    if status is Status.REFUSED:
-        why, *claims = frames or [b""]
-        told = f"{store}: {one_line(why)}"
-        raise RankTakenError(told, claims) if claims else StoreError(told)
-    names = [frame.decode(errors="replace") for frame in frames]
-    if status is Status.ENDED:
-        raise StoreLostError(
-            f"{store} was closed by its host; not there yet: {one_line(', '.join(names))}", names
-        )
-    if op is Op.JOIN:
-        group = arguments[0].decode(errors="replace")
-        raise _not_all_came(store, group, int(arguments[2]), names, waited_s)
-    shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
-    keys = ", ".join(f"/{one_line(name)}" for name in names[:8])
-    num_keys = 1 if op is Op.POP else len(arguments)
-    raise StoreTimeoutError(
-        f"wait timeout after {waited_s * 1e3:.0f}ms, keys: {keys}: "
-        f"{store}: {op.name.lower()}: {len(names)} of {num_keys} keys did not appear "
-        f"within {waited_s:g} s: {shown}; raise the timeout, or check the workers that should "
-        "have set them",
-        names,
-    )
-
-
-def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[bytes]) -> None:
-    """Raise StoreError unless frames are a valid answer to op."""
-    expected = _NUM_FRAMES.get(op, 0)
-    if op is Op.GET:
-        expected = len(arguments)
-    elif op is Op.JOIN:
-        is_plain = len(arguments) < NUM_OF_JOIN[1]
-        expected = int(arguments[2]) if is_plain else len(frames) and len(words(arguments[8]))
-    elif op is Op.MEMBERS:
-        expected = len(arguments) - 1
-    elif op is Op.CHANGES:
-        expected = max(3, len(frames))
-    elif op is Op.QUERY_HOST:
-        expected = max(1, len(frames))
-    elif op is Op.KEYS or (op is Op.POP and arguments[1] != b"1"):
-        expected = len(frames)
-    elif op is Op.POP:
-        expected = 1
-    if len(frames) != expected or (
-        op in _NUMBERS and not re.fullmatch(rb"-?\d{1,4000}", frames[0])
-    ):
-        raise StoreError(
-            f"{store} answered {op.name.lower()} with {len(frames)} frames of something else: it "
-            "has another version, or is not a fastdist store"
-        )
-
-
-def _not_all_came(
-    store: str,
-    group: str,
-    world_size: int,
-    missing: Sequence[str],
-    waited_s: float,
-    lost: StoreLostError | None = None,
-) -> StoreTimeoutError:
-    why = "" if lost is None else f"; {lost}"
-    ranks = one_line(", ".join(missing))
-    more = [int(one.split()[0]) - 1 for one in missing[-1:] if re.fullmatch(r"\d{1,9} more", one)]
-    return StoreTimeoutError(
-        f"{len(missing) + sum(more)} of {world_size} ranks did not come within {waited_s:.4g} s: "
-        f"{ranks}; look for what ended them, or did not start them (join {group!r} at {store})"
-        f"{why}",
-        missing,
-    )
-
-
-def seconds(timeout: Timeout) -> float:
-    """Return a timeout in seconds.
-
-    Raises  StoreError unless it is a timedelta or a number, and not negative
-    """
-    if isinstance(timeout, timedelta):
-        given = timeout.total_seconds()
-    elif isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
-        given = float(timeout)
-    else:
-        raise StoreError(f"timeout is {timeout!r}; expected a timedelta or a number of seconds")
-    if not given >= 0:
-        raise StoreError(f"timeout is {given:g} s; expected 0 or more")
-    return min(given, threading.TIMEOUT_MAX)
-
-
-def key_bytes(key: str) -> bytes:
-    """Return a key as it is stored."""
-    if not isinstance(key, str):
-        raise StoreError(f"key is {key!r}; expected text")
-    encoded = key.encode()
-    require_fits(encoded, b"")
-    return encoded
-
-
-def value_bytes(value: str | bytes) -> bytes:
-    """Return a value as it is stored."""
-    if isinstance(value, str):
-        value = value.encode()
-    elif not isinstance(value, (bytes, bytearray, memoryview)):
-        raise StoreError(f"value is {value!r}; expected text or bytes")
-    kept = bytes(value)
-    require_fits(b"", kept)
-    return kept

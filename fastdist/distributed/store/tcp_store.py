@@ -30,11 +30,12 @@ from .access import (
     require_host,
     server_security,
 )
+from .answers import Timeout, require_ok, seconds
 from .connection import Connection
 from .ports import require_port, take_over
 from .requests import Op
 from .served_watch import ServedWatch
-from .store import ASK_S, DEFAULT_TIMEOUT, Store, Timeout, Watch, require_ok, seconds
+from .store import ASK_S, DEFAULT_TIMEOUT, Store, Watch
 
 if TYPE_CHECKING:
     from .server import StoreServer

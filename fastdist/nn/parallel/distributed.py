@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from ...core.caller_warning import warn_caller
 from ...core.device import CPU
 from ...graph.modes import no_grad, tls
 from ...tensor.tensor import Tensor
@@ -31,7 +31,8 @@ class DistributedDataParallel(Module):
         device_ids: None, or a list with the one GPU of this process.
         output_device: The device of the outputs; device_ids[0] if None.
         dim: The axis along which inputs would be split over several devices; has no effect here.
-        broadcast_buffers: Whether to copy the buffers of rank 0 before each forward in training.
+        broadcast_buffers: Whether to copy the buffers of rank 0 before each forward in training;
+            True if None.
         init_sync: Whether the constructor compares the processes' models, and copies rank 0's
             parameters and buffers.
         process_group: The group; the default group if None.
@@ -42,14 +43,14 @@ class DistributedDataParallel(Module):
             of all gradients.
         static_graph: Whether the graph is the same in each iteration. If so, a parameter may be
             used in several checkpointed parts of the model.
-        delay_all_reduce_named_params: Not supported.
-        param_to_hook_all_reduce: Not supported.
-        mixed_precision: Not supported; use amp.autocast.
-        device_mesh: A mesh with one axis, which may be given instead of process_group.
+        delay_all_reduce_named_params: Not supported: must be None.
+        param_to_hook_all_reduce: Not supported: must be None.
+        mixed_precision: Not supported: must be None; use amp.autocast.
+        device_mesh: A mesh of one axis, instead of process_group; None: process_group.
         skip_all_reduce_unused_params: Ignored: unused parameters only take space in a bucket.
-        bucket_cap_mb_list: Not supported.
+        bucket_cap_mb_list: Not supported: must be None.
         batched_grad_copy: Ignored.
-        forward_sync_buffers: The new name of broadcast_buffers.
+        forward_sync_buffers: The new name of broadcast_buffers, which counts if this is None.
 
     Raises:
         RuntimeError: The processes' models differ (all processes raise this error); no parameter
@@ -103,11 +104,10 @@ class DistributedDataParallel(Module):
             bucket_cap_mb_list=bucket_cap_mb_list,
         )
         if check_reduction:
-            warnings.warn(
+            warn_caller(
                 "The `check_reduction` argument in `DistributedDataParallel` module is deprecated. "
                 "Please avoid using it.",
                 FutureWarning,
-                stacklevel=2,
             )
         if forward_sync_buffers is not None:
             broadcast_buffers = forward_sync_buffers

@@ -11,7 +11,8 @@ import numpy as np
 from ...core.caller_warning import warn_caller
 from ...core.dtypes import float32
 from ...core.errors import GraphError
-from ...core.sequences import finite_list
+from ...core.folded_frames import folds
+from ...dispatch.signature import tensors_in
 from ...graph.modes import no_grad
 from ...ops.create.creation import tensor, zeros
 from ...ops.reduce.norms import vector_norm
@@ -19,6 +20,7 @@ from ...ops.shape.joining import stack
 from ...tensor.tensor import Tensor
 
 
+@folds
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
@@ -26,7 +28,7 @@ def get_total_norm(
 
     Raises  RuntimeError if error_if_nonfinite is set and the norm is infinite or NaN
     """
-    tensors = [tensors] if isinstance(tensors, Tensor) else finite_list(tensors)
+    tensors = tensors_in("get_total_norm", "tensors", tensors)
     if not tensors:
         return tensor(0.0)
     order = float(norm_type)
@@ -63,6 +65,7 @@ def _total_on_device(tensors: list[Tensor], order: float) -> Tensor | None:
         return found.to(tensors[0].dtype)  # type: ignore[no-any-return]
 
 
+@folds
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -92,13 +95,13 @@ def clip_grad_norm_(
         >>> weight.grad
         tensor([0.6000, 0.8000])
     """
-    if not isinstance(parameters, Tensor):
-        parameters = finite_list(parameters)  # iterated over twice
-    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(parameters, max_norm, total)
+    gradients = _gradients("clip_grad_norm_", parameters)
+    total = get_total_norm(gradients, norm_type, error_if_nonfinite)
+    _scale(gradients, max_norm, total)
     return total
 
 
+@folds
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -109,20 +112,25 @@ def clip_grads_with_norm_(
 
     Note    foreach is ignored
     """
+    _scale(_gradients("clip_grads_with_norm_", parameters), max_norm, total_norm)
+
+
+def _scale(gradients: list[Tensor], max_norm: float, total_norm: Tensor) -> None:
     with no_grad():
         if total_norm.device.type != "cpu":
             # The CPU does not wait for the norm: the device multiplies by 1 if no scaling is
             # needed.
             by = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
-            for gradient in _gradients(parameters):
+            for gradient in gradients:
                 gradient.mul_(by.to(gradient.device))
             return
         factor = max_norm / (total_norm.item() + 1e-6)
         if not factor >= 1.0:
-            for gradient in _gradients(parameters):
+            for gradient in gradients:
                 gradient.mul_(factor)
 
 
+@folds
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
@@ -131,14 +139,13 @@ def clip_grad_value_(
     Note    foreach is ignored
     """
     with no_grad():
-        for gradient in _gradients(parameters):
+        for gradient in _gradients("clip_grad_value_", parameters):
             gradient.clamp_(-clip_value, clip_value)
 
 
-def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    if isinstance(parameters, Tensor):
-        parameters = [parameters]
-    return [parameter.grad for parameter in finite_list(parameters) if parameter.grad is not None]
+def _gradients(function: str, parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    given = tensors_in(function, "parameters", parameters)
+    return [parameter.grad for parameter in given if parameter.grad is not None]
 
 
 def _elements(gradient: Tensor) -> np.ndarray:

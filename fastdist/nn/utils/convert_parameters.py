@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...core.errors import ShapeError
-from ...core.sequences import finite_list
+from ...core.folded_frames import folds
+from ...dispatch.signature import tensors_in
 from ...graph.modes import no_grad
 from ...ops.shape.joining import cat
 from ...tensor.tensor import Tensor
 
 
+@folds
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """Return the elements of all parameters as one vector; gradients flow to the parameters.
 
     Raises  DeviceError if the parameters are on several devices
     """
-    return cat([parameter.reshape(-1) for parameter in finite_list(parameters)])
+    given = tensors_in("parameters_to_vector", "parameters", parameters)
+    return cat([parameter.reshape(-1) for parameter in given])
 
 
+@folds
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Copy the vector's elements into the parameters, without recording a graph.
 
     Raises  ShapeError if the numbers of elements differ
     """
-    parameters = finite_list(parameters)
+    parameters = tensors_in("vector_to_parameters", "parameters", parameters)
     count = sum(parameter.numel() for parameter in parameters)
     if count != vec.numel():
         raise ShapeError(

@@ -16,8 +16,11 @@ from ...core.dtypes import (
     int64,
     uint8,
 )
+from ...core.folded_frames import folds
 from ...core.missing import show_public
 from ...core.sequences import finite_list
+from ...core.short_repr import short_repr
+from ...dispatch.signature import tensors_in
 from ...ops.create.creation import empty_like, tensor
 from ...ops.create.ranges import arange
 from ...ops.shape.joining import cat, stack
@@ -157,6 +160,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return found
 
 
+@folds
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
@@ -218,6 +222,7 @@ def _require_lengths(lengths: list[int], shape: Sequence[int]) -> None:
         )
 
 
+@folds
 def pad_packed_sequence(
     sequence: PackedSequence,
     batch_first: bool = False,
@@ -254,6 +259,7 @@ def pad_packed_sequence(
     return padded, lengths
 
 
+@folds
 def pad_sequence(
     sequences: Tensor | Iterable[Tensor],
     batch_first: bool = False,
@@ -283,7 +289,7 @@ def pad_sequence(
     if isinstance(sequences, Tensor):
         given = list(sequences.unbind(0))
     elif isinstance(sequences, Iterable):
-        given = finite_list(sequences, _MOST_SEQUENCES)
+        given = tensors_in("pad_sequence", "sequences", finite_list(sequences, _MOST_SEQUENCES))
     else:
         raise RuntimeError(
             "pad_sequence: Expected iterable for input sequences, but got arg of type: "
@@ -303,10 +309,16 @@ def _padded(sequence: Any, count: int, value: float, side: str) -> Tensor:
     return cat([padding, sequence] if side == "left" else [sequence, padding], 0)
 
 
+@folds
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
     """Return the sequences of a padded tensor as a list, each cut to its length."""
+    if not isinstance(padded_sequences, Tensor):
+        raise TypeError(
+            "unpad_sequence(): argument 'padded_sequences' must be a Tensor, not "
+            f"{short_repr(padded_sequences)}"
+        )
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [
@@ -315,12 +327,16 @@ def unpad_sequence(
     ]
 
 
+@folds
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Return the PackedSequence of tensors whose shapes differ only in the first axis."""
-    lengths = [one.shape[0] for one in sequences]
-    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+    is_one = isinstance(sequences, Tensor)
+    given = list(sequences) if is_one else tensors_in("pack_sequence", "sequences", sequences)
+    lengths = [one.shape[0] for one in given]
+    return pack_padded_sequence(pad_sequence(given), lengths, enforce_sorted=enforce_sorted)
 
 
+@folds
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """Return the sequences as a list of tensors, without padding."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)

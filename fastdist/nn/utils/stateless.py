@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from ...core.folded_frames import folds
 from ...core.missing import explain_missing, show_public
 from ...tensor.tensor import Tensor
 from ..module import HasForward, Module
@@ -17,6 +18,7 @@ __all__ = [
 R = TypeVar("R")
 
 
+@folds
 def functional_call(
     module: HasForward[..., R],
     parameters_and_buffers: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
@@ -36,7 +38,7 @@ def functional_call(
     Args:
         module: The module.
         parameters_and_buffers: Tensors by dotted name, in one mapping or several.
-        args: The arguments of the call: a tuple, or a single argument.
+        args: The arguments of the call: a tuple, or a single argument; none if None.
         kwargs: The keyword arguments of the call; none if None.
         tie_weights: Whether a tensor that the module has under several names is replaced under
             all of them.

@@ -12,6 +12,7 @@ from ...core import dtypes
 from ...core.caller_warning import warn_caller
 from ...core.device import CPU, Device
 from ...core.dtypes import DType, dtype_of, uint64
+from ...core.folded_frames import folds
 from ...core.memory_format import MemoryFormat, MemoryLayout, strided
 from ...devices.cpu import copy_of
 from ...dispatch.composite import checked
@@ -135,6 +136,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return tensor(data, dtype=dtype, device=device)
 
 
+@folds
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a Tensor that shares memory with a NumPy array.
 
@@ -188,7 +190,7 @@ def full(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         TypeError: size is not a tuple of integers, or fill_value is not a number.
@@ -225,7 +227,7 @@ def zeros(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.
@@ -262,7 +264,7 @@ def ones(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.
@@ -299,7 +301,7 @@ def empty(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; row-major if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: A length is negative.

@@ -12,6 +12,7 @@ from ...core.caller_warning import warn_caller
 from ...core.device import Device
 from ...core.dtypes import DType, dtype_of
 from ...core.errors import ShapeError
+from ...core.folded_frames import private_cause
 from ...core.memory_format import MemoryLayout
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
@@ -115,7 +116,9 @@ def frombuffer(
     try:
         found = memoryview(buffer)
     except TypeError as error:
-        raise ValueError("object does not implement Python buffer protocol.") from error
+        raise ValueError("object does not implement Python buffer protocol.") from private_cause(
+            error
+        )
     if not found.c_contiguous:
         raise ShapeError("could not retrieve buffer from object: it has gaps; copy it")
     size = found.nbytes

@@ -20,6 +20,7 @@ import numpy as np
 from ...core.device import CPU, chosen
 from ...core.dtypes import DType, bool_, float32, float64, int64
 from ...core.errors import raise_out_of_memory
+from ...core.folded_frames import fold
 from ...graph.modes import modes
 from ...kernels.cpu.memory import LINES_FROM
 from ...random_numbers.generator import default_generator
@@ -37,6 +38,8 @@ _SEVERAL: Final = frozenset({tuple, list, Size})
 _INT64: Final = np.dtype(np.int64)
 _FEW_STEPS: Final = 512
 _INTS: Final = frozenset({int})
+# A view that needs no memory, for sizes that NumPy rejects.
+_TOO_LARGE: Final[Array] = np.broadcast_to(np.int8(0), (LINES_FROM,))
 _count: Callable[..., Array] = np.arange
 
 
@@ -61,24 +64,28 @@ def quick_sizes(make: Maker) -> Callable[[F], F]:
 
     def decorate(general: F) -> F:
         def create(*size: Any, dtype: DType | None = None, **named: Any) -> Any:
-            if named or not size or modes.tracers or chosen.count:
-                return general(*size, dtype=dtype, **named)
-            wanted = default.dtype if dtype is None else dtype
-            given = size[0] if len(size) == 1 and size[0].__class__ in _SEVERAL else size
-            if wanted.__class__ is not DType:
-                return general(*size, dtype=dtype)
             try:
-                array = make(given, wanted.numpy)
-            except MemoryError as error:
-                raise_out_of_memory(error)
-            except (TypeError, ValueError, OverflowError):
-                return general(*size, dtype=dtype)  # raises an error with an explanation
-            if array.nbytes >= LINES_FROM:
-                return general(*size, dtype=dtype)
-            out = empty_shell()
-            out._array, out._layout = array, _layout(wanted, array.shape)
-            out._edge = out._extra = out._storage = None
-            return out
+                if named or not size or modes.tracers or chosen.count:
+                    return general(*size, dtype=dtype, **named)
+                wanted = default.dtype if dtype is None else dtype
+                given = size[0] if len(size) == 1 and size[0].__class__ in _SEVERAL else size
+                if wanted.__class__ is not DType:
+                    return general(*size, dtype=dtype)
+                try:
+                    array = make(given, wanted.numpy)
+                except MemoryError as error:
+                    raise_out_of_memory(error)
+                except (TypeError, ValueError, OverflowError):
+                    array = _TOO_LARGE  # the general function raises an explained error
+                if array.nbytes >= LINES_FROM:
+                    return general(*size, dtype=dtype)
+                out = empty_shell()
+                out._array, out._layout = array, _layout(wanted, array.shape)
+                out._edge = out._extra = out._storage = None
+                return out
+            except Exception as error:
+                fold(error)
+                raise
 
         return _offered_as(create, general)
 
@@ -93,14 +100,18 @@ def quick_draws(draw: Callable[[int, int, int], Array]) -> Callable[[F], F]:
 
     def decorate(general: F) -> F:
         def create(*size: Any, **named: Any) -> Any:
-            if named or modes.special or chosen.count or default.dtype is not float32:
-                return general(*size, **named)
-            given = size[0] if len(size) == 1 and size[0].__class__ in _SEVERAL else size
-            layout = _INTS.issuperset(map(type, given)) and _layout_of_few(float32, *given)
-            if not layout:
-                return general(*size)
-            seed, first = default_generator.reserve(blocks_for(layout.numel, 1))
-            return wrap(draw(seed, first, layout.numel).reshape(layout.shape), layout)
+            try:
+                if named or modes.special or chosen.count or default.dtype is not float32:
+                    return general(*size, **named)
+                given = size[0] if len(size) == 1 and size[0].__class__ in _SEVERAL else size
+                layout = _INTS.issuperset(map(type, given)) and _layout_of_few(float32, *given)
+                if not layout:
+                    return general(*size)
+                seed, first = default_generator.reserve(blocks_for(layout.numel, 1))
+                return wrap(draw(seed, first, layout.numel).reshape(layout.shape), layout)
+            except Exception as error:
+                fold(error)
+                raise
 
         return _offered_as(create, general)
 
@@ -119,20 +130,24 @@ def quick_like(make: Maker) -> Callable[[F], F]:
 
     def decorate(general: F) -> F:
         def create(*args: Any, **named: Any) -> Any:
-            if named or len(args) != 1 or args[0].__class__ not in modes.plain:
-                return general(*args, **named)
-            layout = args[0]._layout
-            if (
-                not layout.contiguous
-                or layout.device is not CPU
-                or layout.is_sparse
-                or args[0]._array.nbytes >= LINES_FROM
-            ):
-                return general(*args)
-            out = empty_shell()
-            out._array, out._layout = make(layout.shape, layout.dtype.numpy), layout
-            out._edge = out._extra = out._storage = None
-            return out
+            try:
+                if named or len(args) != 1 or args[0].__class__ not in modes.plain:
+                    return general(*args, **named)
+                layout = args[0]._layout
+                if (
+                    not layout.contiguous
+                    or layout.device is not CPU
+                    or layout.is_sparse
+                    or args[0]._array.nbytes >= LINES_FROM
+                ):
+                    return general(*args)
+                out = empty_shell()
+                out._array, out._layout = make(layout.shape, layout.dtype.numpy), layout
+                out._edge = out._extra = out._storage = None
+                return out
+            except Exception as error:
+                fold(error)
+                raise
 
         return _offered_as(create, general)
 
@@ -143,32 +158,38 @@ def quick_full(general: F) -> F:
     """Return `full` with a fast path for small arrays of numbers between -10,000 and 10,000."""
 
     def create(*args: Any, dtype: Any = None, **named: Any) -> Any:
-        if named or len(args) != 2 or modes.tracers or chosen.count:
-            return general(*args, dtype=dtype, **named)
-        size, value = args
-        kind = value.__class__
-        if kind is float and -1e4 < value < 1e4:
-            wanted = default.dtype if dtype is None else dtype
-        elif dtype is None and kind is int and -1e4 < value < 1e4:
-            wanted = int64
-        else:
-            wanted = bool_ if kind is bool and dtype is None else None
-        is_floating = wanted.__class__ is DType and (kind is not float or wanted.is_floating_point)
-        if not is_floating or wanted.is_float8 or size.__class__ not in _SEVERAL:
-            return general(*args, dtype=dtype)
         try:
-            array = np.empty(size, wanted.numpy)
-        except MemoryError as error:
-            raise_out_of_memory(error)
-        except (TypeError, ValueError, OverflowError):
-            return general(*args, dtype=dtype)  # raises an error with an explanation
-        if array.nbytes >= LINES_FROM:
-            return general(*args, dtype=dtype)
-        array.fill(value)
-        out = empty_shell()
-        out._array, out._layout = array, _layout(wanted, array.shape)
-        out._edge = out._extra = out._storage = None
-        return out
+            if named or len(args) != 2 or modes.tracers or chosen.count:
+                return general(*args, dtype=dtype, **named)
+            size, value = args
+            kind = value.__class__
+            if kind is float and -1e4 < value < 1e4:
+                wanted = default.dtype if dtype is None else dtype
+            elif dtype is None and kind is int and -1e4 < value < 1e4:
+                wanted = int64
+            else:
+                wanted = bool_ if kind is bool and dtype is None else None
+            is_floating = wanted.__class__ is DType and (
+                kind is not float or wanted.is_floating_point
+            )
+            if not is_floating or wanted.is_float8 or size.__class__ not in _SEVERAL:
+                return general(*args, dtype=dtype)
+            try:
+                array = np.empty(size, wanted.numpy)
+            except MemoryError as error:
+                raise_out_of_memory(error)
+            except (TypeError, ValueError, OverflowError):
+                array = _TOO_LARGE  # the general function raises an explained error
+            if array.nbytes >= LINES_FROM:
+                return general(*args, dtype=dtype)
+            array.fill(value)
+            out = empty_shell()
+            out._array, out._layout = array, _layout(wanted, array.shape)
+            out._edge = out._extra = out._storage = None
+            return out
+        except Exception as error:
+            fold(error)
+            raise
 
     return _offered_as(create, general)
 
@@ -177,23 +198,27 @@ def quick_full_like(general: F) -> F:
     """Return `full_like` with a fast path as in quick_full."""
 
     def create(*args: Any, **named: Any) -> Any:
-        if named or len(args) != 2 or args[0].__class__ not in modes.plain:
-            return general(*args, **named)
-        input, value = args
-        layout = input._layout
-        if (
-            not (layout.contiguous and is_plain_number(value, layout.dtype))
-            or layout.device is not CPU
-            or layout.is_sparse
-            or input._array.nbytes >= LINES_FROM
-        ):
-            return general(*args)
-        out = empty_shell()
-        array = np.empty(layout.shape, layout.dtype.numpy)
-        array.fill(value)
-        out._array, out._layout = array, layout
-        out._edge = out._extra = out._storage = None
-        return out
+        try:
+            if named or len(args) != 2 or args[0].__class__ not in modes.plain:
+                return general(*args, **named)
+            input, value = args
+            layout = input._layout
+            if (
+                not (layout.contiguous and is_plain_number(value, layout.dtype))
+                or layout.device is not CPU
+                or layout.is_sparse
+                or input._array.nbytes >= LINES_FROM
+            ):
+                return general(*args)
+            out = empty_shell()
+            array = np.empty(layout.shape, layout.dtype.numpy)
+            array.fill(value)
+            out._array, out._layout = array, layout
+            out._edge = out._extra = out._storage = None
+            return out
+        except Exception as error:
+            fold(error)
+            raise
 
     return _offered_as(create, general)
 
@@ -202,19 +227,23 @@ def quick_range(general: F) -> F:
     """Return `arange` with a fast path for integer ends without a step."""
 
     def create(*args: Any, **named: Any) -> Any:
-        if named or not 0 < len(args) < 3 or modes.tracers or chosen.count:
-            return general(*args, **named)
-        ends: Any = args if len(args) == 2 else (0, args[0])
-        start, end = ends
-        if not (start.__class__ is int is end.__class__ and 0 <= end - start <= 2048):
-            return general(*args)
-        if not -(1 << 62) < start < 1 << 62:
-            return general(*args)
-        out = empty_shell()
-        array = out._array = _count(start, end, 1, _INT64)
-        out._layout = _layout(int64, array.shape)
-        out._edge = out._extra = out._storage = None
-        return out
+        try:
+            if named or not 0 < len(args) < 3 or modes.tracers or chosen.count:
+                return general(*args, **named)
+            ends: Any = args if len(args) == 2 else (0, args[0])
+            start, end = ends
+            if not (start.__class__ is int is end.__class__ and 0 <= end - start <= 2048):
+                return general(*args)
+            if not -(1 << 62) < start < 1 << 62:
+                return general(*args)
+            out = empty_shell()
+            array = out._array = _count(start, end, 1, _INT64)
+            out._layout = _layout(int64, array.shape)
+            out._edge = out._extra = out._storage = None
+            return out
+        except Exception as error:
+            fold(error)
+            raise
 
     return _offered_as(create, general)
 
@@ -223,20 +252,24 @@ def quick_integers(general: F) -> F:
     """Return `randint` with a fast path for few int64 numbers from the CPU's default generator."""
 
     def create(*args: Any, **named: Any) -> Any:
-        if named or not 1 < len(args) < 4 or modes.tracers or chosen.count:
-            return general(*args, **named)
-        low, high, size = args if len(args) == 3 else (0, *args)
-        if (
-            not low.__class__ is high.__class__ is int
-            or size.__class__ not in _SEVERAL
-            or not -(1 << 62) < low < high < 1 << 62
-            or not _INTS.issuperset(map(type, size))
-            or (layout := _layout_of_few(int64, *size)) is None
-        ):
-            return general(*args)
-        seed, first = default_generator.reserve(blocks_for(layout.numel, 2))
-        drawn = integers(seed, first, layout.numel, low, high)
-        return wrap(drawn.reshape(layout.shape), layout)
+        try:
+            if named or not 1 < len(args) < 4 or modes.tracers or chosen.count:
+                return general(*args, **named)
+            low, high, size = args if len(args) == 3 else (0, *args)
+            if (
+                not low.__class__ is high.__class__ is int
+                or size.__class__ not in _SEVERAL
+                or not -(1 << 62) < low < high < 1 << 62
+                or not _INTS.issuperset(map(type, size))
+                or (layout := _layout_of_few(int64, *size)) is None
+            ):
+                return general(*args)
+            seed, first = default_generator.reserve(blocks_for(layout.numel, 2))
+            drawn = integers(seed, first, layout.numel, low, high)
+            return wrap(drawn.reshape(layout.shape), layout)
+        except Exception as error:
+            fold(error)
+            raise
 
     return _offered_as(create, general)
 
@@ -245,28 +278,32 @@ def quick_linspace(general: F) -> F:
     """Return `linspace` with a fast path for two ends of moderate size and few steps."""
 
     def create(*args: Any, **named: Any) -> Any:
-        if named or len(args) != 3 or modes.tracers or chosen.count:
-            return general(*args, **named)
-        start, end, steps = args
-        wanted = default.dtype
-        if (
-            not (_is_moderate(start) and _is_moderate(end) and steps.__class__ is int)
-            or not 1 < steps <= _FEW_STEPS
-            or not (wanted is float32 or wanted is float64)
-        ):
-            return general(*args)
-        # This is the computation of core/linspace.py, and gives identical bits. With moderate
-        # ends, nothing overflows, so that np.errstate is not needed.
-        kind, gaps, half, offsets = _counted(wanted, steps)
-        first, last = kind(start), kind(end)
-        out = empty_shell()
-        array = out._array = offsets * ((last - first) / gaps)
-        head, tail = array[:half], array[half:]
-        np.add(head, first, head)
-        np.add(tail, last, tail)
-        out._layout = _layout(wanted, array.shape)
-        out._edge = out._extra = out._storage = None
-        return out
+        try:
+            if named or len(args) != 3 or modes.tracers or chosen.count:
+                return general(*args, **named)
+            start, end, steps = args
+            wanted = default.dtype
+            if (
+                not (_is_moderate(start) and _is_moderate(end) and steps.__class__ is int)
+                or not 1 < steps <= _FEW_STEPS
+                or not (wanted is float32 or wanted is float64)
+            ):
+                return general(*args)
+            # The same computation as in core/linspace.py, with identical bits. For moderate ends
+            # nothing overflows, so np.errstate is not needed.
+            kind, gaps, half, offsets = _counted(wanted, steps)
+            first, last = kind(start), kind(end)
+            out = empty_shell()
+            array = out._array = offsets * ((last - first) / gaps)
+            head, tail = array[:half], array[half:]
+            np.add(head, first, head)
+            np.add(tail, last, tail)
+            out._layout = _layout(wanted, array.shape)
+            out._edge = out._extra = out._storage = None
+            return out
+        except Exception as error:
+            fold(error)
+            raise
 
     return _offered_as(create, general)
 

@@ -169,7 +169,7 @@ def rand(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.rand(2, 3).max() < 1
@@ -204,7 +204,7 @@ def randn(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> generator = torch.Generator().manual_seed(0)
@@ -236,16 +236,16 @@ def randint(
     Raises  RuntimeError if low >= high or dtype is too small, TypeError if size is not a tuple
 
     Args:
-        low: The smallest number that can be drawn; 0 if it is left out.
-        high: The upper bound, which is excluded.
-        size: The lengths of the axes, as a tuple.
+        low: The smallest number that can be drawn; 0 if None.
+        high: The upper bound, which is excluded; None: low is the upper bound.
+        size: The lengths of the axes, as a tuple. If None, the arguments are (high, size).
         generator: The generator to draw from; the default one if None.
         dtype: The dtype of the result; int64 if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.randint(0, 10, (2, 3)).shape
@@ -356,7 +356,7 @@ def randperm(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.randperm(4).sort().values
@@ -522,7 +522,7 @@ def bernoulli(
         input: The probability of each element. If p is given, only its shape and dtype are used.
         p: One probability for all elements, or a tensor of probabilities.
         generator: The generator to draw from; the default one if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.bernoulli(torch.tensor([0.0, 1.0]))

@@ -44,15 +44,15 @@ def arange(
     Raises  RuntimeError for a step that is 0 or leads away from end
 
     Args:
-        start: The first number; 0 if only end is given.
-        end: The end of the range, which is excluded.
+        start: The first number; 0 if None.
+        end: The end of the range, which is excluded; start is the end if None.
         step: The difference between successive numbers; it may be negative.
         dtype: The dtype of the result; int64 or the default dtype, as above, if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor with one axis of ceil((end - start) / step) elements.
@@ -182,7 +182,7 @@ def linspace(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: steps is negative.
@@ -253,7 +253,7 @@ def eye(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: n or m is negative.

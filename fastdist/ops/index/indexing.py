@@ -72,7 +72,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
         input: The tensor.
         dim: The axis to which the indices apply.
         index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
@@ -253,10 +253,10 @@ def scatter(
         input: The tensor.
         dim: The axis to which the indices apply.
         index: Indices along dim, in int64.
-        src: A tensor at least as large as index, or a number.
-        value: A number, instead of src.
+        src: A tensor at least as large as index, or a number; None: value is given.
+        value: A number, instead of src; None: src is given.
         reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
@@ -406,7 +406,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None
         input: The tensor.
         dim: The axis to which the indices apply.
         index: The indices of slices, a vector of int64 or int32.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))

@@ -41,7 +41,7 @@ def multinomial(
         num_samples: The number of indices for each row.
         replacement: Whether an index may be drawn twice.
         generator: The generator to draw from; the default one if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)

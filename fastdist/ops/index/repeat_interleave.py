@@ -40,9 +40,10 @@ def repeat_interleave(
 
     Args:
         input: The tensor; or the counts, if repeats is left out.
-        repeats: A count for all, or a tensor with one count for each element or slice.
+        repeats: A count for all, or a tensor with one count for each element or slice. If None,
+            input has the counts, and the result is indices.
         dim: The axis; if None, input is flattened.
-        output_size: The length of the result. If given, the call does not wait for a GPU.
+        output_size: The length of the result; computed if None, for which the call waits for a GPU.
 
     Raises:
         RuntimeError: A count is negative or not an integer, or there is not one count for each

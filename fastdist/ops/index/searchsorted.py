@@ -119,9 +119,9 @@ def searchsorted(
         input: The values to insert: a tensor or a number.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
-        side: "left" or "right", in place of the argument right.
+        side: "left" or "right", instead of right; None: right decides.
         sorter: Indices that sort the rows of sorted_sequence; None if the rows are sorted.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor in the shape of input; its dtype is int64 or, with out_int32, int32.
@@ -216,7 +216,7 @@ def bucketize(
         boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether an element equal to a boundary belongs to the interval after it.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))

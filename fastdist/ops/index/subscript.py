@@ -9,7 +9,7 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import DType, bool_, int64
 from ...core.errors import DTypeError, ShapeError, VersionError
-from ...core.folded_frames import fold
+from ...core.folded_frames import fold, private_cause
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, is_offered, offer, offer_to_mode
 from ...devices.backend import backend_of
@@ -80,7 +80,7 @@ def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
         raise DimError(
             "shape mismatch: indexing tensors could not be broadcast together with shapes "
             f"{', '.join(str(list(one)) for one in shapes)}"
-        ) from error
+        ) from private_cause(error)
     rest = [n for i, n in enumerate(shape) if i >= len(arrays) or arrays[i] is None]
     adjoining = used == list(range(used[0], used[-1] + 1))
     lead = used[0] if adjoining else 0
@@ -276,7 +276,7 @@ def view_at(input: Tensor, basic: tuple[Any, ...], key: Any = None) -> Tensor:
             basic = (*basic, Ellipsis)
         return basic_index.at(input, basic, key)
     except (IndexError, OverflowError) as error:
-        raise _explained(input, basic) from error
+        raise _explained(input, basic) from private_cause(error)
 
 
 def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
@@ -459,7 +459,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> x = torch.tensor([-1, 2, 3])
@@ -481,7 +481,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).

@@ -341,7 +341,7 @@ def linalg_svd(
         A: A matrix, or a batch of matrices.
         full_matrices: Whether U and Vh are square.
         driver: Must be None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.linalg.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -370,7 +370,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
         input: The tensor.
         some: Whether U and V have only as many columns as there are singular values.
         compute_uv: Whether to compute U and V.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S

@@ -166,7 +166,7 @@ def inverse(input: Tensor) -> Tensor:
 
     Args:
         input: A square matrix, or a batch of square matrices.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The matrices are not square, or one is singular.

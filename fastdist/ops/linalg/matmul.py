@@ -95,7 +95,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The right operand.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape

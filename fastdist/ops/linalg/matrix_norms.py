@@ -47,7 +47,7 @@ def linalg_vector_norm(
         dim: The axis or axes; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is neither floating-point nor complex.
@@ -141,7 +141,7 @@ def linalg_norm(
         dim: The axis of vectors, or the two axes of matrices; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is neither floating-point nor complex, or ord does not fit the axes.

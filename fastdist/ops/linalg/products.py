@@ -84,7 +84,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     Args:
         input: The tensor.
         mat2: The right matrix, of shape (k, m).
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A matrix of shape (n, m), for an input of shape (n, k).
@@ -114,7 +114,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     Args:
         input: The tensor.
         mat2: The right matrices, of shape (b, k, m).
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of shape (b, n, m), for an input of shape (b, n, k).
@@ -152,7 +152,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
     Args:
         input: The tensor.
         tensor: The second vector.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
@@ -183,7 +183,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
     Args:
         input: The tensor.
         vec2: The second vector.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A matrix of shape (n, m), for vectors of n and m elements.
@@ -447,7 +447,7 @@ def linear(
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The last axes of input and weight have different lengths, or the dtypes

@@ -1,9 +1,8 @@
 """Elementwise activation functions.
 
-If an activation has a kink, its partial selects g or 0 by `where(..., g, T(0))`, because a product
-of an infinite g and 0 would be NaN. `where` differentiates the branch that is not selected as well.
-For this reason, if an exp could overflow in that branch, `where` is applied to the argument of the
-exp: otherwise the second derivative would contain 0 * inf.
+If an activation has a kink, its partial selects g or 0 by `where(..., g, T(0))`, because 0 * inf is
+NaN. `where` also differentiates the branch that is not selected. If an exp in that branch could
+overflow, `where` selects the exp's argument: otherwise the second derivative would be 0 * inf.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def relu(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool or complex.
@@ -68,7 +67,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -86,9 +85,7 @@ def sigmoid(input: Tensor) -> Tensor:
     "sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", known_as="sigmoid"
 )
 def logistic(input: Tensor) -> Tensor:
-    """Return 1 / (1 + exp(-input)), for use in derivatives of other ops. The derivatives of this op
-    are precise even where |input| is large.
-    """
+    """Return 1 / (1 + exp(-input)); its derivatives are precise even where |input| is large."""
 
 
 @pointwise(
@@ -104,7 +101,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> F.logsigmoid(torch.tensor([0.0]))
@@ -334,8 +331,7 @@ _SOFT = (
 )
 
 
-# t is tanh(softplus(input)), and the factor of input is (1 - t**2) * sigmoid(input), both written
-# with e = exp(-|input|).
+# t is tanh(softplus(input)), and input has the factor (1 - t**2) * sigmoid(input), in terms of e.
 _MISH_SLOPE = (
     _DECAY + "low = input < T(0); d = where(low, T(2) + T(2) * e + e * e, "
     "T(1) + T(2) * e + T(2) * e * e); "
@@ -371,7 +367,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is not floating-point.
@@ -461,7 +457,7 @@ hardshrink.refusal(floating_only("hardshrink_cpu"))
     piecewise=True,
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return input moved towards 0 by lambd; elements in [-lambd, lambd] become 0."""
+    """Return input moved towards 0 by lambd, with elements in [-lambd, lambd] set to 0."""
 
 
 softshrink.refusal(floating_only("softshrink_check"))
@@ -508,7 +504,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: GivenOut = None) -> T
     Args:
         input: The tensor.
         approximate: "none", or "tanh" for a cheaper formula.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> F.gelu(torch.tensor([-1.0, 1.0]))

@@ -1,10 +1,11 @@
 """Attention as one op that processes queries in blocks, without a matrix of all weights.
 
-The op saves its result and, for each query, the logarithm of the sum of exp(score). From these its
-gradient recomputes the weights block by block. One number determines which weights dropout drops:
-see Note [Dropout by counting] in random_numbers/philox.py. If the weights need no more memory than
-operands and result, as for short sequences, they are saved for the gradient. Higher derivatives and
-tangents are composed of other ops, which do store matrices.
+The op saves its result and, for each query, the logarithm of the sum of exp(score). From these, the
+op's gradient recomputes the weights block by block. One random number, the seed, determines which
+weights dropout drops: see Note [Dropout by counting] in random_numbers/philox.py. Weights that need
+no more memory than operands and result, such as the weights of short sequences, are saved for the
+gradient. Higher derivatives and tangents are composed of other ops, which store the matrix of all
+weights.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from ..create.creation import ones, zeros
 from ..create.random import randint
 from .softmax import softmax
 
-# The number of scores from which the block kernels are faster; with fewer, whole matrices fit into
-# the cache. Half types always use blocks, which compute scores in float32 on the CPU: float16
-# overflows at 65504.
+# From this number of scores on, the block kernels are faster; the matrix of fewer scores fits into
+# the cache. Half types always use the block kernels, which compute scores in float32 on the CPU:
+# scores in float16 would overflow at 65504.
 _LEAST = 1 << 14
 
 
@@ -69,14 +70,14 @@ def in_blocks(
     is_causal: bool,
     dropout: float,
 ) -> Any:
-    """Return the attention of operands with any number of leading axes. The last of these may be
-    shorter for key and value; its length must divide the length in query.
+    """Return the attention of operands with any number of leading axes. The last leading axis, the
+    axis of heads, may be shorter in key and value: its length must divide the length in query.
     """
     lead, scores = query._layout.shape[:-2], (*query._layout.shape[:-1], key._layout.shape[-2])
     if mask is not None:
         require_mask(mask, scores)
-        # On the CPU half types are converted to float32, and additive masks must have that dtype,
-        # too.
+        # On the CPU, the kernel converts half types to float32, and expects additive masks in
+        # float32.
         mask = mask.to(query._layout.dtype.computes_in) if mask._layout.dtype is not bool_ else mask
         mask = _mask_of_heads(mask, lead)
     seed = None
@@ -92,11 +93,12 @@ def in_blocks(
 
 def _keeps_weights(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """Return whether to save the weights: a gradient may be needed, and the weights need no more
-    memory than operands and result. So memory still grows linearly with the length.
+    memory than operands and result. With this limit, memory grows linearly with the length of the
+    sequences.
 
-    With saved weights a forward and backward pass of 4 x 8 x 256 x 64 takes 20.5 ms; with
-    recomputed weights it takes 23.6 ms (one core of an AMD EPYC, Zen 4). A GPU recomputes weights
-    about as fast as it reads them, so there they are not saved.
+    With saved weights, a forward and backward pass of 4 x 8 x 256 x 64 takes 20.5 ms; with
+    recomputed weights, 23.6 ms (one core of an AMD EPYC, Zen 4). On a GPU, weights are not saved,
+    because a GPU recomputes weights about as fast as it reads them.
     """
     layout = query._layout
     rows, keys, width = math.prod(layout.shape[:-1]), key._layout.shape[2], value._layout.shape[3]
@@ -107,8 +109,8 @@ def _keeps_weights(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | Non
 
 
 def _mask_of_heads(mask: Tensor, lead: tuple[int, ...]) -> Any:
-    """Return a mask that broadcasts to scores with two leading axes. Axes along which the mask is
-    shared stay 1 if possible, so that neither the mask nor its gradient is repeated.
+    """Return a mask that broadcasts to scores with two leading axes. Axes of length 1 keep this
+    length if possible, so that neither the mask nor its gradient is repeated.
     """
     shape = mask._layout.shape
     if len(lead) == 2:
@@ -142,8 +144,8 @@ def require_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
 def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Any:
     """Return the softmax of masked scores, and zeros for rows in which all scores are masked.
 
-    Softmax alone would give NaN for such a row, in its gradient, too. So the mask is removed from
-    such rows before the softmax, and their weights are set to 0 after it.
+    Softmax alone would give NaN for such a row and for the gradient of the row. For this reason the
+    mask is removed from such rows before the softmax, and their weights are set to 0 afterwards.
     """
     layout = scores._layout
     if is_causal:
@@ -158,7 +160,7 @@ def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Any:
         mask = mask.log()  # 0 for True, -inf for False
     else:
         blind = (mask == -math.inf).all(-1, keepdim=True)
-    # On the CPU this check does not wait, and hardly ever finds a fully masked row.
+    # On the CPU, this check does not wait for a device. It rarely finds a fully masked row.
     is_known = layout.device is CPU and blind.__class__ in modes.plain
     if is_known and not blind.any():
         return softmax(scores + mask.to(layout.dtype), -1)
@@ -239,7 +241,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     n, size = operands[0]._layout.shape[0], levels.sizes[level - 1]
     wide = [o if o is None else o.reshape(_four(o._layout.shape)) for o in operands]
     given = [o if o is None else o.expand(n, *o._layout.shape[1:]) for o in wide]
-    # No -1 in the shape: without keys it could not be inferred.
+    # `flatten`, and not `reshape` with -1: without keys, the length for -1 could not be inferred.
     merged = [o if o is None else o.flatten(0, 1) for o in whole(given, level)]
     found = op.general(tuple(merged), attributes)
     pairs = zip(found, (n, n, n if attributes[3] else 0), strict=True)
@@ -261,8 +263,8 @@ def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...
     weights = weights_of(scores, mask, is_causal)
     stays = thinning(seed, weights._layout.shape, wide, dropout)
     found = (weights * stays @ values).to(dtype)
-    # The other results serve only the kernel's own gradient. This result is differentiated by its
-    # ops.
+    # The other results are zeros, because only the kernel's gradient uses them. `found` is
+    # differentiated through the ops above.
     shapes, device = (query._layout.shape[:3], (0,) * 4), query._layout.device
     others = [zeros((size, *shape), dtype=wide, device=device) for shape in shapes]
     return (value_at(found, level, size=size), *others)
@@ -396,7 +398,7 @@ def attention_gradient(
     is_learnt: bool,
 ) -> tuple[Tensor, ...]:
     """Return the gradients of attention_in_blocks with respect to query, key, value and the mask.
-    The gradient of the mask is empty unless the mask is learnt. This op is not differentiable.
+    The gradient of the mask is empty unless `is_learnt` is true. This op is not differentiable.
     """
 
 
@@ -440,5 +442,5 @@ def _(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Pla
 
 @thinning.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    """Draw for each batched call separately, from its own seed."""
+    """Draw the factors of each batched call separately, from the seed of that call."""
     return loop(lambda seed: op.general((seed,), attributes), operands, level)

@@ -33,7 +33,7 @@ def windows(length: int, count: int, kernel: int, stride: int, padding: int) -> 
 
 @makes_taps
 def parts(length: int, count: int) -> Taps:
-    """Return the taps that sum `count` parts of an axis, whose sizes are as equal as possible."""
+    """Return the taps that sum each of `count` parts of an axis, of nearly equal sizes."""
     i = np.arange(count)
     return taps_of_ranges(i * length // count, -(-(i + 1) * length // count))
 
@@ -158,7 +158,7 @@ def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
     known_as="avg_pool2d_backward",
 )
 def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Tensor:
-    """Return the adjoint of avg_pool1d applied to input, as rows with `length` elements."""
+    """Apply the adjoint of avg_pool1d to input, and return rows with `length` elements."""
 
 
 @averages_back.plan
@@ -182,7 +182,7 @@ def avg_pool2d(
     divisor_override: int | None = None,
 ) -> Tensor:
     """Return the averages of windows over the last two axes. If divisor_override is given, the
-    sums are divided by it, and not by the number of elements.
+    sums of windows are divided by divisor_override, and not by the number of elements.
 
     Args:
         input: The tensor.
@@ -191,8 +191,8 @@ def avg_pool2d(
         padding: The number of zeros added at each end of an axis.
         ceil_mode: Whether to include windows that begin inside of the image but end outside.
         count_include_pad: Whether added zeros count as elements of a window.
-        divisor_override: The divisor of sums, instead of the number of elements.
-        out: A tensor into which the result is written, in place of a new one.
+        divisor_override: The divisor of sums; the number of elements if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.
@@ -225,7 +225,7 @@ def avg_pool3d(
     divisor_override: int | None = None,
 ) -> Tensor:
     """Return the averages of windows over the last three axes. If divisor_override is given, the
-    sums are divided by it, and not by the number of elements.
+    sums of windows are divided by divisor_override, and not by the number of elements.
     """
     return _average(
         "avg_pool3d",
@@ -241,7 +241,7 @@ def avg_pool3d(
 
 
 def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) -> Tensor:
-    """Return the averages of the last axes divided into output_size parts."""
+    """Divide the last `axes` axes into output_size parts, and return the average of each part."""
     lengths = adaptive_lengths(function, input, output_size, axes, channels=False)
     kernel = "adaptive_avg_pool3d_cpu" if axes == 3 else "adaptive_avg_pool2d"
     if set(lengths) == {1} and input._layout.dtype.is_complex:
@@ -258,7 +258,7 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
     return recorded_as(_NODES[axes], found, ())  # type: ignore[no-any-return]
 
 
-# PyTorch's names of Nodes, by the number of averaged axes.
+# PyTorch's names of the Nodes of adaptive_avg_pool, by the number of averaged axes.
 _NODES = {
     1: "SqueezeBackward1",
     2: "AdaptiveAvgPool2DBackward0",
@@ -276,22 +276,22 @@ def _part_sizes(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Any:
 
 @composite(homes="function functional", node="squeeze.1")
 def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """Return the averages of the last axis divided into output_size parts of nearly equal size."""
+    """Divide the last axis into output_size parts of nearly equal size, and average each part."""
     return adaptive_average("adaptive_avg_pool1d", input, output_size, 1)
 
 
 @composite(homes="functional")
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """Return the averages of the last two axes divided into output_size parts of nearly
-    equal size.
+    """Divide each of the last two axes into output_size parts of nearly equal size, and return the
+    averages of the resulting blocks.
     """
     return adaptive_average("adaptive_avg_pool2d", input, output_size, 2)
 
 
 @composite(homes="functional")
 def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
-    """Return the averages of the last three axes divided into output_size parts of nearly equal
-    size.
+    """Divide each of the last three axes into output_size parts of nearly equal size, and return
+    the averages of the resulting blocks.
     """
     return adaptive_average("adaptive_avg_pool3d", input, output_size, 3)
 
@@ -312,7 +312,7 @@ def _power_mean(
     function = f"avg_pool{axes}d"
     sums = _average(function, input**norm_type, kernel_size, stride, 0, ceil_mode, True, None, axes)
     given = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,) * axes
-    # PyTorch's formula. Its gradient is 0, not NaN, where a sum is 0.
+    # This is PyTorch's formula. Where a sum is 0, the gradient of this formula is 0, not NaN.
     return (sums.sign() * sums.abs().relu() * math.prod(given)) ** (1.0 / norm_type)
 
 

@@ -156,8 +156,8 @@ def normalize_channels_gradients(
     eps: float,
     is_whole: bool,
 ) -> Tensor:
-    """Return the gradients of normalize_channels with respect to its inputs; with respect to the
-    first input only if `is_whole` is true. This op is not differentiable.
+    """Return the gradients of normalize_channels with respect to its inputs. If `is_whole` is
+    false, the gradient with respect to the first input is empty. This op is not differentiable.
     """
 
 
@@ -199,7 +199,8 @@ def _batch_norm_of_plain(
     ):
         return NOT_TAKEN
     layout = input._layout
-    if training is True and layout.numel != layout.shape[1]:  # one element per channel raises below
+    # If each channel has one element, `batch_norm` itself raises the error.
+    if training is True and layout.numel != layout.shape[1]:
         out, mean, variance = normalize_channels(input, weight, bias, eps)
         if running_mean is not None:
             _follow_plain(running_mean, running_var, mean, variance, layout, momentum)
@@ -224,10 +225,10 @@ def batch_norm(
 
     Shape   (N, C, ...) -> the same
     Note    training uses the mean and variance of the batch, and moves running_mean and running_var
-            towards them by momentum; otherwise the running values are used
+            by momentum towards these two; otherwise running_mean and running_var are used
     """
     shape = input._layout.shape
-    if shape == (0,):  # PyTorch accepts this shape, but no other with one axis
+    if shape == (0,):  # PyTorch accepts this shape, but no other shape with one axis
         known = (running_mean, running_var, weight, bias, training, momentum, eps)
         return batch_norm(input.reshape(0, 0), *known).reshape(0)
     require_channeled("batch_norm", input._layout, running_mean, running_var, weight, bias)
@@ -282,7 +283,7 @@ def _follower(channels: int, count: int, dtype: DType | None, momentum: float) -
 def _follow_plain(
     running_mean: Any, running_var: Any, mean: Any, variance: Any, layout: Layout, momentum: float
 ) -> None:
-    """Do the same as _follow with one kernel, for CPU rows of the input's dtype."""
+    """Do the same as `_follow` with one kernel. All tensors are on the CPU and of one dtype."""
     to_mean, to_var = running_mean._array, running_var._array
     if (
         running_mean._extra is not None
@@ -298,8 +299,8 @@ def _follow_plain(
 
 
 def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
-    """Return input normalized by a given mean and variance: a product and a sum for each
-    element.
+    """Return input normalized by a given mean and variance. This takes one product and one sum for
+    each element.
     """
     dtype = input._layout.dtype
     _, kept = axes_of(input._layout.shape)
@@ -342,8 +343,9 @@ def instance_norm(
     weight, plus bias.
 
     Shape   (N, C, ...) -> the same
-    Note    running_mean and running_var move by momentum towards the means over the samples. If
-            use_input_stats is False, they are used instead of each sample's own mean and variance
+    Note    running_mean and running_var move by momentum towards the mean and variance of a sample,
+            averaged over all samples. If use_input_stats is False, running_mean and running_var
+            are used instead of each sample's own mean and variance
     """
     shape = input._layout.shape
     require_channeled("instance_norm", input._layout, running_mean, running_var, weight, bias)

@@ -24,8 +24,8 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 @composite(homes="functional")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Return input clamped to the range from min_val to max_val. For integers, both bounds are
-    truncated first.
+    """Return input clamped to the range from min_val to max_val. If input has an integer dtype,
+    both bounds are truncated first.
 
     Dtype   any but bool -> the same
     Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds outside of the

@@ -26,7 +26,8 @@ _MODES = (
     "use_mm_for_euclid_dist",
     "donot_use_mm_for_euclid_dist",
 )
-# Up to this number of rows, distances are computed from differences, which is more precise.
+# Up to this number of rows, distances are computed from differences of rows, which is more precise
+# than a matrix product.
 _FEW = 25
 
 
@@ -39,16 +40,17 @@ def cdist(
 ) -> Tensor:
     """Return the distance of order p between each row of x1 and each row of x2.
 
-    Shape   (..., p, m), (..., r, m) -> (..., p, r)
-    Note    between equal rows the gradient is 0. Second derivatives there are correct for functions
-            that are smooth in the squares of euclidean distances, and NaN for other functions.
-            Forward mode supports only squares there, unless create_graph records a gradient
+    Shape   (..., n, m), (..., r, m) -> (..., n, r)
+    Note    for equal rows, the gradient is 0, and second derivatives are correct for functions
+            that are smooth in the squares of Euclidean distances and NaN for other functions. For
+            equal rows, forward mode supports only squares, unless create_graph records a gradient
 
     Args:
         x1: The first points, one in each row.
         x2: The second points.
         p: The order of the norm.
-        compute_mode: Ignored: distances are exact.
+        compute_mode: Whether distances of order 2 come from a matrix product, or from differences
+            of rows, which is more precise. By default, up to 25 rows use differences.
 
     Raises:
         RuntimeError: The last axes differ, the batches do not broadcast, or p is negative.
@@ -75,7 +77,9 @@ def _norm(difference: Tensor, p: float) -> Tensor:
 
 
 def _by_product(x1: Tensor, x2: Tensor) -> Tensor:
-    """Return euclidean distances by |a|^2 + |b|^2 - 2 a b, which is fast as a matrix product."""
+    """Return Euclidean distances as roots of |a|^2 + |b|^2 - 2 a b. The products a b are computed
+    by a matrix product, which is fast.
+    """
     squares = [x.square().sum(-1, True) for x in (x1, x2)]
     found = squares[0] + squares[1].transpose(-1, -2) - 2 * x1.matmul(x2.transpose(-1, -2))
     distances = distance_root(found)
@@ -85,7 +89,7 @@ def _by_product(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def _knowing_rows(distances: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
-    """Return distances with a Node that saves the rows."""
+    """Return `distances`, whose Node is replaced by a Node that also saves the rows x1 and x2."""
     if distances.__class__ is not Batched and x1._layout.shape[:-2] == x2._layout.shape[:-2]:
         distances._edge = RowDistances(distances, x1, x2)
         return distances
@@ -102,14 +106,14 @@ def _knowing_rows(distances: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
             whole = whole.reshape(*whole._layout.shape[: -len(shape)], *ones, *shape)
         rows.append(whole.expand(*layout.shape[:-2], *shape[-2:]))
     node = base._edge = RowDistances(base, *rows)
-    begin_node(node, node.edges, node.output_layout)  # repeated, because the edges are new
+    begin_node(node, node.edges, node.output_layout)  # again, because the Node has new edges
     return distances
 
 
 class RowDistances(NormNode):
-    """Replaces the Node of the root of squared distances. Where a distance is 0, the derivatives of
-    the gradients of the rows follow from the difference of the rows. They cannot be derived from
-    the squared distance.
+    """Replaces the Node of the square root of squared distances. Where a distance is 0, second
+    derivatives with respect to the rows follow from the difference of the rows. They cannot be
+    derived from the squared distance.
     """
 
     __slots__ = ()
@@ -161,8 +165,9 @@ class RowDistances(NormNode):
 
 
 def _slopes_at_zero(g: Any, distances: Tensor, x1: Tensor, x2: Tensor) -> tuple[Any, Any]:
-    """Return zeros like x1 and x2. They carry the derivatives of the gradients of x1 and x2 that
-    come from distances equal to 0. g is the gradient of the distances.
+    """Return two tensors of zeros with the shapes of x1 and x2. Their derivatives are the second
+    derivatives with respect to x1 and x2 that come from distances equal to 0. g is the gradient of
+    the distances.
     """
     width, across = x1._layout.shape[-1], distances._layout.shape[-1]
     whole = x1._layout.shape[-2] * across
@@ -176,7 +181,8 @@ def _slopes_at_zero(g: Any, distances: Tensor, x1: Tensor, x2: Tensor) -> tuple[
         for x, number in zip((x1, x2), numbers, strict=True)
     )
     difference = first - second
-    # Made exactly 0, with the derivative of difference: rounding may leave a small remainder.
+    # `difference` minus its own value is exactly 0, and keeps the derivative of `difference`.
+    # `difference` alone could be a small rounding error.
     part = product_at_zero(quotient, difference - wrap(difference._array, difference._layout))
     by = [
         x.new_zeros((x._layout.numel // width, width))

@@ -1,8 +1,8 @@
 """Group, instance and batch norm of plain tensors on the CPU, each as one op.
 
-The composites of batch_norm.py and normalization.py try these ops first. The composites handle
-calls that these ops do not support (other devices and dtypes, other memory orders, open
-interpreters).
+The composites of batch_norm.py and normalization.py try these ops first. A composite itself
+computes the calls that these ops do not support (other devices and dtypes, other memory orders,
+open interpreters).
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def normalize_by_known(
     bias: Tensor | None,
     eps: float,
 ) -> Tensor:
-    """Return (channel - mean) / sqrt(variance + eps) * weight + bias for each channel, with a given
-    mean and variance, which are constants.
+    """Return (channel - mean) / sqrt(variance + eps) * weight + bias for each channel. The given
+    mean and variance are constants: they get no gradients.
     """
 
 
@@ -117,8 +117,8 @@ def _(
 
 
 def _are_rows(layout: Layout, *rows: Layout | None) -> bool:
-    """Return whether layout is the layout of a contiguous floating tensor on the CPU, and whether
-    each row has one number for each channel of that tensor, in the same dtype.
+    """Return whether `layout` is the layout of a contiguous floating-point tensor of supported size
+    on the CPU, and each of `rows` has one number for each channel of that tensor, in its dtype.
     """
     if layout.device is not CPU or layout.dtype not in (float32, float64) or layout.is_sparse:
         return False
@@ -161,8 +161,9 @@ def _is_any(shape: Shape, _: int) -> bool:
 
 
 # Note [Kinds of operands, written out]
-# The three functions below run in each call. A loop over the operands, or a helper function for
-# each, would take as long as the kernel takes for a hundred numbers.
+# The three functions below run in each call. They check the class of each operand in a separate
+# condition. A loop over the operands, or a call of a function for each operand, would take as long
+# as the kernel takes for a hundred numbers.
 def groups_or_none(
     input: Tensor | None, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Any:
@@ -209,8 +210,9 @@ def takes_channels(
     weight: Tensor | None,
     bias: Tensor | None,
 ) -> bool:
-    """Return whether batch norm's arguments are plain rows for an input on the CPU. Mean and
-    variance must both be given or both be None, and must be constants.
+    """Return whether the ops of this file support these arguments of batch norm: a plain input on
+    the CPU, and plain tensors with one number for each channel. `mean` and `variance` must both be
+    None, or both be tensors without a Node.
     """
     if input.__class__ not in PLAIN:
         return False

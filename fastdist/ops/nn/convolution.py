@@ -24,8 +24,8 @@ _INTS = frozenset({int})
 
 
 def _kept_geometry(name: str, axes: int) -> Callable[..., Any]:
-    """Return a fast path for convolutions whose geometry is known from an earlier call. It returns
-    NOT_TAKEN for all other calls.
+    """Return a fast path for convolutions of a batch in C order, which caches their geometry. The
+    fast path returns NOT_TAKEN for all other calls.
     """
 
     def quick(*args: Any, **named: Any) -> Any:
@@ -37,7 +37,7 @@ def _kept_geometry(name: str, axes: int) -> Callable[..., Any]:
         if bias is not None and bias.__class__ not in PLAIN:
             return NOT_TAKEN
         for one in (*rest, *named.values()) if named else rest:
-            # Floats are excluded, because 1.0 would find the entry of 1.
+            # Floats are excluded, because the key 1.0 would find the cache entry of the key 1.
             kind = one.__class__
             if kind is tuple and _INTS.issuperset(map(type, one)):
                 continue
@@ -79,7 +79,7 @@ def _new_geometry(
         _require_one_dtype(input, weight, bias)
         size = _geometry(input.shape, weight.shape, None if bias is None else bias.shape, how)
     except (RuntimeError, TypeError, ValueError):
-        return None  # the general path raises the explained error
+        return None  # the general path raises an error with an explanation
     return *size, how.groups
 
 
@@ -93,8 +93,9 @@ def conv1d(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
-    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. `padding` is the number of
+    zeros added at each end, "valid" (no zeros) or "same" (so many zeros that the length does not
+    change).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
@@ -164,7 +165,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return the adjoint of conv1d applied to signals, plus bias.
+    """Return the transposed convolution of signals, which is the adjoint of conv1d, plus bias.
 
     Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, positions)
     """
@@ -183,7 +184,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return the adjoint of conv2d applied to images, plus bias.
+    """Return the transposed convolution of images, which is the adjoint of conv2d, plus bias.
 
     Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
@@ -202,7 +203,7 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return the adjoint of conv3d applied to volumes, plus bias.
+    """Return the transposed convolution of volumes, which is the adjoint of conv3d, plus bias.
 
     Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
@@ -231,7 +232,7 @@ def convolution(
 
 
 class _Asked(NamedTuple):
-    """The arguments of a call, as tuples."""
+    """The arguments of a convolution other than tensors, with one number for each spatial axis."""
 
     name: str
     transposed: bool
@@ -324,7 +325,7 @@ def _require_one_dtype(input: Layout, weight: Layout, bias: Layout | None) -> No
 def _geometry(
     shape: Shape, weight: Shape, bias: Shape | None, how: _Asked
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return the size of the result, the stride, the padding before each axis, and the dilation.
+    """Return the result's size, the stride, the padding at the beginning, and the dilation.
 
     Raises  RuntimeError for shapes or arguments that do not fit together
     """

@@ -13,13 +13,14 @@ from ...tensor.tensor import Tensor
 
 # Note [The family of convolutions]
 # The sum over all n, o, c, p, k of y[n, o, p] * weight[o, c, k] * x[n, c, p * stride + k * dilation
-# - padding] is linear in each of y, weight and x. Its derivatives with respect to the three are the
-# three ops of this file: `convolve` (for y), `convolve_back` (for x) and `correlate` (for weight).
-# So the derivatives of each op are the other two, with the same stride, padding, dilation and
-# groups. Therefore derivatives of all orders exist. A transposed convolution is convolve_back.
+# - padding] is linear in each of y, weight and x. The three ops of this file are the derivatives of
+# this sum: `convolve` by y, `convolve_back` by x, and `correlate` by weight. The derivatives of
+# each op are computed by the other two ops, with the same stride, padding, dilation and groups.
+# Therefore derivatives of all orders exist. A transposed convolution is computed by convolve_back.
 #
-# `size` is the size of the result. It does not follow from the other arguments: a stride may leave
-# elements over, and padding="same" may add one more zero at the end than at the beginning.
+# `size` is the size of the result. It does not follow from the other arguments: with a stride,
+# elements at the end may stay unused, and padding="same" may add one more zero at the end than at
+# the beginning.
 # `padding` is the padding at the beginning; the padding at the end follows from the sizes.
 
 
@@ -117,8 +118,8 @@ def convolve_back(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Return images of the given size, to which each element of input adds its multiple of weight,
-    plus bias.
+    """Return images of the given size: the sum of copies of weight, one for each element of input,
+    multiplied by this element and shifted to its position, plus bias.
 
     Shape   (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *size)
     """
@@ -196,8 +197,8 @@ def correlate(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Return the derivative with respect to a weight of that size: sums of products of grid and
-    image.
+    """Return the derivative of a convolution with respect to a weight of the given size. This is a
+    sum of products of elements of grid and image.
 
     Shape   (n, o, *grid), (n, c, *image) -> (o, c / groups, *size)
     """
@@ -257,7 +258,7 @@ def _(
 
 
 def _with_channels(one: Tensor) -> Any:
-    """Return several batches of images as one batch: image i has the channels of all images i."""
+    """Merge several batches of images: image i gets the channels of image i of every batch."""
     size, n, channels, *space = one._layout.shape
     return one.movedim(0, 1).reshape(n, size * channels, *space)
 

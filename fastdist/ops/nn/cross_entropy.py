@@ -28,7 +28,7 @@ from .softmax import (
 )
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-# An ignore_index that equals no class.
+# A value for ignore_index that is not the index of any class.
 NO_CLASS = -100
 
 
@@ -63,7 +63,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
 def nll_kernel(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Tensor:
-    """Return the negative log likelihood of classes, and the sum of the weights."""
+    """Return the negative log likelihood of the target classes, and the sum of their weights."""
 
 
 @nll_kernel.names_node
@@ -215,8 +215,8 @@ def nll_loss(
     known_as="nll_loss_forward",
 )
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Return the cross entropy of rows of logits with classes. Further results are exp(logits),
-    each row multiplied by a factor, and the sums of these rows.
+    """Return the cross entropy between rows of logits and their classes. Further results are
+    exp(logits), with each row multiplied by a separate factor, and the sum of each such row.
     """
 
 
@@ -234,9 +234,9 @@ def _(g: Tensor, input: Tensor, target: Tensor, reduction: int, others: tuple[Te
     if tls.grad and may_fuse(input, g):
         return cross_entropy_slope.public(g, input, target, *others, reduction)
     if may_be_differentiated() or is_wide:
-        # A recorded gradient must depend on the input, because it is differentiated. On a GPU the
-        # kernel of the gradient loses precision, because it subtracts shares from 1: see
-        # Note [Slopes of rows with one large share].
+        # A gradient that is recorded is differentiated itself, so it must be computed from input.
+        # In float64 on a GPU, the gradient kernel would lose precision, because it subtracts
+        # shares from 1: see Note [Slopes of rows with one large share].
         likely: Any = log_softmax(input, 1)
         total = input.new_full((), float(len(target)))
         shape = input._layout.shape
@@ -254,8 +254,8 @@ def _(input_t: Tensor | None, input: Tensor, target: Tensor, reduction: int) -> 
 
 @structured("nn.cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
 def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Return only the first result of cross_entropy_rows, which is faster. This op has no
-    derivatives.
+    """Return only the first result of cross_entropy_rows. This op is faster than that op, and has
+    no derivatives.
     """
 
 
@@ -269,7 +269,9 @@ def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
 def cross_entropy_slope(
     grad: Tensor, input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
 ) -> Tensor:
-    """Return the gradient of cross_entropy_rows with respect to its input, differentiable again."""
+    """Return the gradient of cross_entropy_rows with respect to its input. This op is itself
+    differentiable.
+    """
 
 
 @cross_entropy_slope.plan
@@ -320,8 +322,8 @@ def _(input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction:
 def _are_rows_of_classes(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
 ) -> bool:
-    """Return whether the short path applies: a plain matrix, and no target that is invalid or
-    ignored.
+    """Return whether the ops for rows and classes apply: `input` is a matrix in C order, without
+    class weights, and no target is invalid or ignored.
     """
     layout, found = input._layout, target._layout
     if weight is not None or not layout.ordinary or len(layout.shape) != 2:
@@ -336,7 +338,7 @@ def _are_rows_of_classes(
     n = layout.shape[1]
     if 0 <= ignore_index < n:
         return False
-    # Takes a quarter of the time of min and max, which are Python functions.
+    # These calls take a quarter of the time of ndarray.min and max, which call Python functions.
     low, high = classes.item(classes.argmin()), classes.item(classes.argmax())
     return bool(low >= 0 and high < n)
 
@@ -344,8 +346,9 @@ def _are_rows_of_classes(
 def _cross_entropy_of_rows(
     input: Any = None, target: Any = None, *others: Any, **named: Any
 ) -> Any:
-    """Return the mean cross entropy of few rows with classes. The kernel checks the classes, so
-    this path, for the most frequent call, takes a third less time.
+    """Return the mean cross entropy between a few rows of logits and their classes, or NOT_TAKEN
+    for other calls. This path is for the most frequent call. It takes a third less time, because
+    the kernel checks the classes.
     """
     if others or named or input.__class__ not in PLAIN or target.__class__ not in PLAIN:
         return NOT_TAKEN
@@ -368,7 +371,8 @@ def _cross_entropy_of_rows(
         return NOT_TAKEN  # a class that is ignored or does not exist
 
 
-# With more rows it is cheaper to check the classes first than to run a kernel that may fail.
+# The largest number of rows for which the kernel checks the classes. With more rows, it is cheaper
+# to check the classes first than to run a kernel that may fail.
 _FEW_ROWS = 128
 
 
@@ -385,15 +389,16 @@ def cross_entropy(
 ) -> Tensor:
     """Return the cross entropy between logits and targets, which are classes or probabilities.
 
-    Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
+    Shape   (N, C, ...), with targets (N, ...) or (N, C, ...), -> (), or (N, ...) for reduction
+            "none"
 
     Args:
         input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,); all 1 if None.
-        size_average: Deprecated; see reduction.
-        ignore_index: A class; targets of this class do not contribute.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        ignore_index: A class; targets of this class do not contribute to the loss.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The share of the target that is distributed over all classes, 0 to 1.
 
@@ -412,7 +417,8 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
         code = reduction_code(reduction)
-        # Equivalent to is_differentiated except for batches, in a tenth of its time.
+        # This condition replaces a call of is_differentiated, and takes a tenth of the time. The
+        # two agree except for batches.
         if input.__class__ in modes.plain and (input._edge is None or not tls.grad):
             return cross_entropy_losses(input, target, code)
         return cross_entropy_rows(input, target, code)[0]
@@ -462,7 +468,7 @@ def _of_probabilities(
     code = reduction_code(reduction)
     if code == 0:
         return -product.sum(axis)
-    samples = likely._layout.numel // max(classes, 1)  # without samples or classes: NaN
+    samples = likely._layout.numel // max(classes, 1)  # 0 without samples or classes: mean is NaN
     return -product.sum() / samples if code == 1 else -product.sum()
 
 

@@ -21,7 +21,7 @@ from ..shape.joining import stack
 from .cross_entropy import reduction_code
 from .softmax import softmax
 
-# Represents log(0). If all summands were log(0), -inf would make gradients NaN.
+# Represents log(0). With -inf in its place, gradients would be NaN if all summands were log(0).
 _NEVER = -1e30
 
 
@@ -35,12 +35,12 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Return -log of the probability that a sequence of classes, drawn step by step, reads as the
-    target, after repetitions are merged and blanks are dropped. Reduction "mean" divides by the
-    lengths of the targets first.
+    """Return -log of the probability that a sequence of classes, drawn step by step, equals the
+    target after repetitions are merged and blanks are dropped. Reduction "mean" first divides each
+    loss by the length of its target.
 
-    Shape   log_probs (T, N, C) or (T, C); targets (N, S), or all of them in one row; lengths (N,)
-            -> (), or (N,) for reduction "none"
+    Shape   log_probs (T, N, C) or (T, C); targets (N, S), or one vector of all targets; lengths
+            (N,) -> (), or (N,) for reduction "none"
     Note    the gradient is with respect to logits before a log_softmax, as in PyTorch
     Source  Graves et al. 2006, "Connectionist Temporal Classification"
     """
@@ -89,7 +89,7 @@ def _lengths(name: str, given: Any, n: int, most: int | None) -> list[int]:
 
 def _texts(targets: Tensor, lengths: list[int], classes: int) -> list[np.ndarray[Any, Any]]:
     """Return the classes of each target, copied to the CPU."""
-    values = targets.detach().to_numpy().copy()  # private, so that the checked values are used
+    values = targets.detach().to_numpy().copy()  # nobody can change the copy after the checks
     if values.ndim == 2:
         if len(values) != len(lengths) or max(lengths, default=0) > values.shape[1]:
             raise ShapeError(
@@ -119,11 +119,11 @@ def _like(values: np.ndarray[Any, Any], other: Tensor) -> Any:
 
 @structured("nn.ctc.losses", fresh=True, homes="nowhere", known_as="_ctc_loss")
 def ctc_losses(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool) -> Tensor:
-    """Return -log of the probabilities of the texts, and the log-probabilities of having read up to
-    each letter.
+    """Return -log of the probability of each text. The second result is, for each step and letter,
+    the log-probability that the steps so far read as the text up to this letter.
 
-    `letters` holds the texts with blanks around each class; `sizes` holds the numbers of steps and
-    of letters
+    `letters` holds the texts with blanks around each class; `sizes` holds each sample's number of
+    steps and number of letters.
     """
 
 
@@ -194,7 +194,8 @@ def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infi
     seen = likely.gather(2, where.letters).clamp_min(_NEVER)
     to_come = where.turned(_walked(where.turned(seen), where.turned_bars))
     ways = (_walked(seen, where.bars) + to_come - seen).masked_fill(where.beyond, _NEVER)
-    # At each step a text is at one of its letters: the sum over letters is the text's probability.
+    # exp(ways) is the probability of all alignments that are at a letter at a step. The sum over
+    # the letters of a step is the probability of the text; softmax divides by this sum.
     chances = likely.exp().scatter_add(2, where.letters, -softmax(ways, 2))
     unlikely = (ways.detach().amax((1, 2), keepdim=True) < _NEVER / 2) & ~where.over
     chances = chances.masked_fill(unlikely, 0.0 if zero_infinity else math.nan)
@@ -228,8 +229,8 @@ class _Where:
 
 
 def _bars(letters: Any) -> Any:
-    """Return a mask of letters that cannot be reached by skipping one letter: blanks, and a class
-    equal to the one before it.
+    """Return a mask of letters that cannot be reached by skipping one letter: blanks, and classes
+    that equal the previous class.
     """
     barred = np.ones(letters.shape, bool)
     barred[:, 3::2] = letters[:, 3::2] == letters[:, 1:-2:2]
@@ -237,7 +238,9 @@ def _bars(letters: Any) -> Any:
 
 
 def _walked(seen: Tensor, barred: Tensor) -> Any:
-    """Return the log-probabilities of having read up to each letter at each step, (N, T, S)."""
+    """Return, for each step and letter, the log-probability that the steps so far read as the text
+    up to this letter. The shape is (N, T, S).
+    """
     n, steps, width = seen._layout.shape
     start = np.where(np.arange(width) == 0, 0.0, _NEVER).astype(seen.dtype.numpy)
     alpha = _like(start, seen).expand(n, width)
@@ -250,8 +253,8 @@ def _walked(seen: Tensor, barred: Tensor) -> Any:
 
 
 def _added(*ways: Any) -> Any:
-    """Return the logarithm of a sum of probabilities, with finite gradients even where
-    some are 0.
+    """Return the logarithm of a sum of probabilities, given their logarithms. Gradients are finite
+    even where some of the probabilities are 0.
     """
     top = ways[0].detach()
     for way in ways[1:]:
@@ -261,7 +264,7 @@ def _added(*ways: Any) -> Any:
 
 
 def _moved(alpha: Any, by: int) -> Any:
-    """Return alpha shifted by a number of letters."""
+    """Return `alpha` shifted by `by` letters."""
     width = alpha._layout.shape[1]
     kept = alpha.narrow(1, 0, max(width - by, 0))
     return COMPOSITES["pad"].call(kept, [min(by, width), 0], value=_NEVER)

@@ -9,7 +9,6 @@ from typing import Any
 from ...core.dtypes import WORDS, float_limits
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor
 from ..create.random import rand
 from .cross_entropy import reduction_code, reduction_of
@@ -51,9 +50,9 @@ def gaussian_nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return the negative log likelihood of `target` under normal distributions with mean `input`
-    and variance `var`, which is at least eps. `full` adds log(2 * pi) / 2.
+    and variance `var`, clamped to at least `eps`. `full` adds log(2 * pi) / 2.
 
-    Note    var may lack the last axis, or have length 1 there
+    Note    `var` may lack the last axis of `input`, or have length 1 along one axis
     """
     reduction_code(reduction)
     x: Any = input
@@ -75,25 +74,18 @@ def gaussian_nll_loss(
             or sum([m for n, m in zip(shape, found, strict=True) if n != m]) != 1
         ):
             raise ValueError(f"var is of incorrect size: {found} for input of {shape}")
-    # The gradient is passed on as if var had not been clamped.
+    # The gradient of the clamped var is passed to var unchanged, as if var had not been clamped.
     var = var + (var.detach().clamp_min(eps) - var.detach())
     losses = 0.5 * (var.log() + (x - target).square() / var)
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
-
-
-def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
-    """Return whether `found` equals `shape` except for one axis of length 1."""
-    if len(shape) != len(found):
-        return False
-    return [m for n, m in zip(shape, found, strict=True) if n != m] == [1]
 
 
 @composite(homes="functional", known_as="")
 def gumbel_softmax(
     logits: Tensor, tau: Tensor | float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """Return the softmax of logits with Gumbel noise, at temperature tau. If hard is true,
-    return a one-hot vector at its maximum, with the gradient of the softmax.
+    """Return the softmax of logits with Gumbel noise, at temperature tau. If `hard` is true, return
+    one-hot vectors with the 1 at the softmax's maximum, and with the gradient of the softmax.
 
     Source  Jang et al. 2017, "Categorical reparameterization with Gumbel-softmax"
     """

@@ -1,6 +1,6 @@
 """Dropout of elements and of channels, alpha dropout, and leaky_relu with random slopes.
 
-Each function multiplies by random numbers, which are constants in the graph.
+Each function multiplies its input by random numbers, which are constants in the graph.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..pointwise.arithmetic import mul
 from ..refusals import require_floating_inputs
 from .activation import leaky_relu
 
-# Minus the limit of selu at -inf.
+# The negative of selu's limit at -inf.
 _ALPHA = 1.7580993408473766
 
 
@@ -32,7 +32,7 @@ def _require_probability(p: float) -> None:
 
 
 def _kept(input: Tensor, p: float, *, channels: bool) -> Any:
-    """Return 1 with probability 1 - p, else 0, for each element or each channel."""
+    """Return a random number for each element or channel: 1 with probability 1 - p, otherwise 0."""
     shape = input._layout.shape
     if channels:
         if len(shape) < 2:
@@ -56,8 +56,8 @@ def drop_channels(input: Tensor, p: float, training: bool, inplace: bool) -> Ten
 
 
 def _alpha(input: Tensor, p: float, training: bool, inplace: bool, *, channels: bool) -> Tensor:
-    """Return input with elements or channels set to selu's lowest value, scaled and shifted so that
-    mean and variance are preserved.
+    """Return input with elements or channels set to selu's lowest value with probability p, then
+    scaled and shifted so that mean and variance are preserved.
     """
     _require_probability(p)
     if not training or p == 0.0 or not input._layout.numel:
@@ -76,7 +76,8 @@ def _alpha(input: Tensor, p: float, training: bool, inplace: bool, *, channels: 
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
+    """Return input with each channel set to 0 with probability p. The other channels are scaled by
+    1 / (1 - p).
 
     Shape   (N, C, L) or (C, L) -> the same
     """
@@ -92,7 +93,7 @@ def dropout1d(
 
 
 def _with_batch(input: Tensor, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
-    """Drop channels of a tensor with ndim axes; without a batch it has one axis less."""
+    """Drop channels of input, which has `ndim` axes, or one axis less if it is not a batch."""
     if len(input._layout.shape) >= ndim:
         return drop_channels(input, p, training, inplace)
     found = drop_channels(input.unsqueeze(0), p, training, inplace)
@@ -103,7 +104,8 @@ def _with_batch(input: Tensor, p: float, training: bool, inplace: bool, ndim: in
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
+    """Return input with each channel set to 0 with probability p. The other channels are scaled by
+    1 / (1 - p).
 
     Shape   (N, C, H, W) -> the same
     """
@@ -130,7 +132,8 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
+    """Return input with each channel set to 0 with probability p. The other channels are scaled by
+    1 / (1 - p).
 
     Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
     """
@@ -162,7 +165,7 @@ def alpha_dropout(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Return alpha_dropout applied to whole channels.
+    """Do the same as alpha_dropout, but with whole channels instead of elements.
 
     Shape   (N, C, ...) -> the same
     """
@@ -177,8 +180,8 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """Return input where it is positive, and slope * input elsewhere. In training the slope is
-    drawn from [lower, upper) for each element; otherwise it is the mean of the two.
+    """Return input where it is positive, and slope * input elsewhere. In training, the slope is
+    drawn from [lower, upper) for each element; otherwise the slope is (lower + upper) / 2.
     """
     if lower > upper:
         raise RuntimeError(
@@ -198,7 +201,8 @@ def rrelu(
 
 @composite(homes="functional")
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return input with elements set to 0 with probability p, and others scaled by 1 / (1 - p).
+    """Return input with each element set to 0 with probability p. The other elements are scaled by
+    1 / (1 - p).
 
     Args:
         input: The tensor.
@@ -221,7 +225,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         and input._layout.dtype is float32
         and not chosen.count
     ):
-        # Draws the same numbers as bernoulli, without its checks and conversions.
+        # This draws the same numbers as bernoulli, without the checks and conversions of bernoulli.
         drawn: Any = rand(input._layout.shape) < 1.0 - p
         scaled = wrap(drawn._array * np.float32(1.0 / (1.0 - p)), input._layout)
         return input.mul_(scaled) if inplace else mul(input, scaled)

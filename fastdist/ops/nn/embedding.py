@@ -29,11 +29,12 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Return the rows of weight with the indices `input`. The row padding_idx gets no gradient.
+    """Return the rows of weight with the indices `input`. The row `padding_idx` gets no gradient.
 
     Shape   (...), (n, d) -> (..., d)
     Note    with max_norm, rows that are looked up and have a larger norm are scaled down, in weight
-            itself; with scale_grad_by_freq, a row's gradient is divided by how often it occurs
+            itself. With scale_grad_by_freq, the gradient of a row is divided by the number of times
+            that the row's index occurs in `input`
     """
     if len(weight._layout.shape) != 2:
         raise ShapeError("'weight' must be 2-D")
@@ -131,8 +132,8 @@ def bound_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: float
 
 
 def frequency(input: Tensor, weight: Tensor) -> Any:
-    """Return how often each entry of input occurs in it, with an additional last axis of
-    length 1.
+    """Return, for each entry of input, the number of entries of input that equal it. The result has
+    an additional last axis of length 1.
     """
     places, layout = input.detach().reshape(-1), weight._layout
     n = layout.shape[0]
@@ -145,7 +146,7 @@ def divide_gradient(found: Any, by: Any) -> None:
     """Have the backward pass divide the gradient of `found`, if there is one, by `by`."""
     if not is_recorded((found,)):
         return
-    while isinstance(found, Batched):  # the batched value has the graph
+    while isinstance(found, Batched):  # the graph belongs to the value that the batch contains
         value = found.value
         found, by = value, value_at(by, found.level, size=value._layout.shape[0])
     found.register_hook(lambda g: g / by)

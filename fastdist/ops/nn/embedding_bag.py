@@ -40,8 +40,9 @@ def embedding_bag(
 ) -> Tensor:
     """Return the sum, mean or max of the rows of weight that each bag of indices selects.
 
-    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins;
-            with include_last_offset the last offset is the end of the last bag
+    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), with offsets (bags) that hold the index
+            at which each bag begins. With include_last_offset, the last offset is the end of the
+            last bag
     Note    entries equal to padding_idx are skipped, and an empty bag gives zeros;
             per_sample_weights are factors of the rows, for mode "sum"; max_norm and
             scale_grad_by_freq have the same meaning as in embedding
@@ -89,8 +90,8 @@ def _numbers_rows(given: object) -> bool:
 
 
 class _Bags(NamedTuple):
-    """The bag of each entry and its position in the bag; there are `number` bags, of at most
-    `longest` entries.
+    """For each entry, the number of its bag (`of_entry`) and the entry's position in that bag
+    (`place`). There are `number` bags, of at most `longest` entries.
     """
 
     number: int
@@ -107,12 +108,12 @@ def _bags_of(input: Tensor, offsets: Tensor | None, include_last: bool) -> _Bags
         each = max(n, 1)
         return _Bags(count, n, entries.div(each, rounding_mode="floor"), entries % each)
     n, count = input._layout.shape[0], offsets._layout.shape[0]
-    # A private copy, so that the checked values are the ones used.
+    # A copy, so that other threads cannot change the values between the check and their use.
     starts = unbatched(offsets).to_numpy().astype(np.int64)
     _require_rising(starts, n, include_last)
     if offsets.__class__ is Batched and count:
         return _bags_of_each(offsets.to(int64), n, count - bool(include_last))
-    # Entries after the last bag go to an extra bag, which is dropped.
+    # Entries after the last bag are put into an additional bag, whose result is dropped.
     lengths = np.diff(np.append(starts, n)) if count else np.array([n])
     of_entry = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -130,7 +131,7 @@ def _bags_of_each(starts: Tensor, n: int, number: int) -> _Bags:
 
 
 def _require_rising(starts: np.ndarray[Any, Any], n: int, include_last: bool) -> None:
-    """Raise RuntimeError unless each row contains valid offsets of bags for n entries."""
+    """Raise RuntimeError unless each row of `starts` has valid offsets of bags for n entries."""
     if include_last and not starts.shape[-1]:
         raise ShapeError("include_last_offset: number of offset should be at least 1")
     if not starts.size:
@@ -159,7 +160,7 @@ def _sums(rows: Tensor, bags: _Bags) -> Any:
 
 
 def _sizes(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
-    """Return how many entries of each bag are included, with an additional last axis of
+    """Return the number of included entries of each bag, with an additional last axis of
     length 1.
     """
     layout = rows._layout
@@ -172,8 +173,8 @@ def _sizes(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
 
 
 def _greatest(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
-    """Return the maximum of each bag, whose gradient goes to one element of the bag; zeros for an
-    empty bag.
+    """Return the maximum of each bag, or zeros for an empty bag. The gradient of a maximum goes to
+    one element of the bag.
     """
     layout = rows._layout
     if not layout.shape[0]:

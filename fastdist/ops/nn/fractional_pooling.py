@@ -1,4 +1,4 @@
-"""fractional_max_pool: pooling with randomly placed windows, which allows any ratio of sizes."""
+"""fractional_max_pool: randomly placed windows, for any ratio of input size to output size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _NAMES = ("time", "height", "width")
 
 
 def _beginnings(samples: Tensor, length: int, count: int, kernel: int) -> Any:
-    """Return the start indices of windows, for each random number: (...) -> (..., count)."""
+    """Return, for each random number, the start indices of the windows along one axis.
+
+    Shape   (...) -> (..., count)
+    """
     device = samples._layout.device
     last = arange(1, device=device) + (length - kernel)
     lead = samples._layout.shape
@@ -32,7 +35,8 @@ def _beginnings(samples: Tensor, length: int, count: int, kernel: int) -> Any:
         return last[..., :count]
     alpha = (length - kernel) / (count - 1)
     i = arange(count - 1, device=device)
-    # As in PyTorch, rounded towards zero, in the dtype of the random numbers.
+    # As in PyTorch, start indices are computed in the dtype of the random numbers and rounded
+    # towards zero.
     begin = ((samples[..., None] + i) * alpha).to(int64) - (samples[..., None] * alpha).to(int64)
     return cat([begin, last], -1)
 
@@ -45,7 +49,7 @@ def fractional_max_pool(
     samples: Tensor | None,
     axes: int,
 ) -> Any:
-    """Return the maximum of each window over the last axes, and its index."""
+    """Return the maximum of each window over the last `axes` axes, and the maximum's index."""
     function = f"fractional_max_pool{axes}d"
     shape = input._layout.shape
     counts = _counts(function, shape, output_size, output_ratio, axes)
@@ -56,7 +60,7 @@ def fractional_max_pool(
         )
     require_dtype("check_uniform_bounds", input._layout.dtype, fits=lambda d: d.is_floating_point)
     space, lead = shape[-axes:], shape[:-axes]
-    # In three dimensions PyTorch requires one element more.
+    # In three dimensions, PyTorch requires one more input element along each axis.
     spare = 1 if axes == 3 else 0
     for name, n, k, m in zip(_NAMES[-axes:], space, kernel, counts, strict=True):
         if m + k - 1 + spare > n:
@@ -109,7 +113,7 @@ def _counts(
 
 
 def _declare(axes: int) -> None:
-    """Declare the functions for this number of spatial axes."""
+    """Declare the functions fractional_max_pool for `axes` spatial axes."""
 
     def with_indices(
         input: Tensor,

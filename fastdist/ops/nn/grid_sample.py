@@ -35,13 +35,13 @@ def grid_sample(
     each from -1 to 1.
 
     Shape   (batch, channels, space...), (batch, points..., axes) -> (batch, channels, points...)
-    Note    with align_corners, -1 and 1 are the centers of the outermost elements, otherwise their
-            outer edges
+    Note    with align_corners, -1 and 1 are the centers of the outermost elements; without
+            align_corners, -1 and 1 are the outer edges of these elements
     """
     _require_fitting(input, grid, mode, padding_mode)
     space = input._layout.shape[2:]
     align = bool(align_corners)
-    # The last axis of the grid holds the coordinate of the last spatial axis first.
+    # The first coordinate in the last axis of grid belongs to the last spatial axis of input.
     raw = [_in_elements(grid[..., -1 - i], n, align) for i, n in enumerate(space)]
     if mode == "bicubic":
         found = _cubic(input, raw, padding_mode, align)
@@ -110,7 +110,8 @@ def _padded(x: Tensor, length: int, padding: str, align: bool) -> Any:
         return x
     if padding == "reflection":
         x = _reflected(x, 0, 2 * (length - 1)) if align else _reflected(x, -1, 2 * length - 1)
-    # As in PyTorch, there is no gradient exactly at the border, and NaN samples the first element.
+    # As in PyTorch, a coordinate exactly at the border has no gradient, and a NaN coordinate
+    # samples the first element.
     inside = (x > 0).logical_and(x < length - 1)
     edge = (x >= length - 1).to(x._layout.dtype) * float(length - 1)
     return _chosen(inside, x, edge)
@@ -153,7 +154,7 @@ def _read(input: Tensor, where: list[Any]) -> Any:
 
 def _nearest(input: Tensor, where: list[Any]) -> Any:
     found = _read(input, [x.detach().round() for x in where])
-    # This adds 0 to the values. It gives the grid a gradient, which is 0.
+    # `still` is 0. Adding `still` to the values gives the grid a gradient, which is 0.
     still: Any = sum([x.round() for x in where])
     still = still - still.detach()
     return found + _chosen(still == 0, still, 0.0).unsqueeze(1)
@@ -193,7 +194,9 @@ def _cubic(input: Tensor, where: list[Any], padding: str, align: bool) -> Any:
 
 
 def _keys(t: Tensor) -> list[Any]:
-    """Return the weights of four neighbours, for a point at distance t after the second one."""
+    """Return the weights of four neighbouring elements for a point at distance t after the second
+    of these elements.
+    """
     a = _CUBIC
 
     def near(x: Tensor) -> Any:
@@ -207,10 +210,10 @@ def _keys(t: Tensor) -> list[Any]:
 
 @composite(homes="functional", known_as="affine_grid_generator", node="affine_grid_generator")
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """Return the grid for grid_sample that affine matrices make from the points of an image.
+    """Return a grid for grid_sample: the points of an image, transformed by affine matrices.
 
     Shape   (batch, 2, 3) and size (batch, channels, h, w) -> (batch, h, w, 2); (batch, 3, 4) and
-            size of five -> (batch, d, h, w, 3)
+            size (batch, channels, d, h, w) -> (batch, d, h, w, 3)
     """
     lengths = tuple([n.__index__() for n in size])
     dtype, shape = theta._layout.dtype, theta._layout.shape

@@ -1,4 +1,4 @@
-"""interpolate, and PyTorch's deprecated names for it: resizing of images."""
+"""Resizing of images: interpolate, and the deprecated functions that call interpolate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .weighted_neighbours import weighed
 _AXES: Final = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3, "lanczos": 2}
 _ANY: Final = ("nearest", "nearest-exact", "area")
 _MODES: Final = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
-# The functions that make taps, by mode.
+# The names of the functions in interpolation_taps.py that compute taps, by mode.
 _MAKERS: Final = {
     "nearest": "nearest",
     "nearest-exact": "nearest_exact",
@@ -48,23 +48,23 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Return images resized to size, or by scale_factor.
+    """Return images resized to `size`, or by the factor `scale_factor`.
 
     Modes "nearest", "nearest-exact" and "area" support 1 to 3 spatial axes, "linear" supports 1,
     "bilinear", "bicubic" and "lanczos" support 2, "trilinear" supports 3. With align_corners the
-    outermost elements keep their positions. antialias widens the filter of bilinear, bicubic and
-    lanczos where images shrink.
+    outermost elements keep their positions. `antialias` widens the filter of "bilinear", "bicubic"
+    and "lanczos" along axes that shrink.
     Raises  ValueError for arguments that exclude each other, NotImplementedError for a mode that
             does not support the number of axes
 
     Args:
         input: The tensor.
-        size: The size of the result, one number or one for each spatial axis.
-        scale_factor: The factor by which the image is scaled, instead of size.
+        size: The size of the result, a number or one for each spatial axis; None: scale_factor.
+        scale_factor: The factor by which the image is scaled; None: size is given.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
             "trilinear".
-        align_corners: Whether the outermost elements keep their positions.
-        recompute_scale_factor: Whether the factor is recomputed from the rounded size.
+        align_corners: Whether the outermost elements keep their positions; False if None.
+        recompute_scale_factor: Whether to compute the factor again from the rounded size; None: no.
         antialias: Whether to apply a low-pass filter before an image is reduced.
 
     Example:
@@ -99,7 +99,9 @@ def _sizes(
     recompute: bool,
     mode: str,
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """Return the lengths of the result, and the scale factors for computing indices, or None."""
+    """Return the lengths of the result, and for each axis the scale factor from which indices are
+    computed. The scale factor is None if the lengths alone determine it.
+    """
     space = input._layout.shape[2:]
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
@@ -229,7 +231,7 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Call interpolate with the same arguments; it replaces this function."""
+    """Call interpolate, which replaces this function, with the same arguments."""
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=3,
@@ -243,7 +245,7 @@ def upsample_nearest(
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
 ) -> Tensor:
-    """Call interpolate with mode "nearest"; it replaces this function."""
+    """Call interpolate, which replaces this function, with mode "nearest"."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=3,
@@ -257,7 +259,7 @@ def upsample_bilinear(
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
 ) -> Tensor:
-    """Call interpolate with mode "bilinear" and align_corners; it replaces this function."""
+    """Call interpolate, which replaces this function, with mode "bilinear" and align_corners."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=3,

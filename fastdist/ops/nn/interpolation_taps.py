@@ -42,10 +42,10 @@ def _taps(places: Array, weights: Array) -> Taps:
 
 
 # Note [Nearest neighbours of small images]
-# PyTorch has two kernels for nearest neighbours in two dimensions. If height and width of the
-# result add up to at most 128, PyTorch uses the kernel whose indices are always computed in
-# float32, and by integer division where a length stays the same or doubles. `small` selects that
-# computation.
+# PyTorch has two kernels for nearest neighbours in two dimensions. PyTorch uses one of them if
+# height and width of the result add up to at most 128. This kernel always computes indices in
+# float32. If a length stays the same or doubles, it computes indices by integer division.
+# `small` selects the computation of this kernel.
 
 
 @makes_taps
@@ -89,8 +89,8 @@ def linear(length: int, count: int, factor: float | None, align: bool, dtype: st
 
 @makes_taps
 def cubic(length: int, count: int, factor: float | None, align: bool, dtype: str) -> Taps:
-    """Return the four elements around each output, weighted by Keys's cubic; the border element
-    replaces elements outside of the image.
+    """Return the four elements around each output, weighted by Keys's cubic kernel. The border
+    element replaces elements outside of the image.
     """
     real = np.dtype(dtype).type
     source = _sources(length, count, factor, align, real)
@@ -125,7 +125,8 @@ def _lanczos(x: Array) -> Array:
     return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0).astype(x.dtype)
 
 
-# Filters by mode: the filter function, and the number of elements that it covers without shrinking.
+# Filters by mode: the function, and the number of elements that it covers if the axis does not
+# shrink.
 _FILTERS: Final[dict[str, tuple[Callable[[Array], Array], int]]] = {
     "bilinear": (_triangle, 2),
     "bicubic": (lambda x: _keys(x, -0.5), 4),
@@ -137,8 +138,8 @@ _FILTERS: Final[dict[str, tuple[Callable[[Array], Array], int]]] = {
 def filtered(
     length: int, count: int, factor: float | None, align: bool, mode: str, dtype: str
 ) -> Taps:
-    """Return the elements under a filter that is widened by the factor by which the axis shrinks,
-    for antialias=True.
+    """Return the elements that a filter covers, for antialias=True. If the axis shrinks by some
+    factor, the filter is widened by the same factor.
     """
     real = np.dtype(dtype).type
     if length == count:

@@ -25,9 +25,10 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Return cross_entropy(linear(input, linear_weight, linear_bias), target).
 
-    Shape   input (N, F) or (F,); linear_weight (C, ..., F), linear_bias (C, ...); target as for
-            cross_entropy with logits (N, C, ...)
-    Raises  NotImplementedError for chunking options: all logits are computed in one step
+    Shape   input (N, F) or (F,); linear_weight (C, ..., F), linear_bias (C, ...); target has a
+            shape that cross_entropy supports for logits (N, C, ...)
+    Raises  NotImplementedError if `options` are given, which divide the logits into chunks: here,
+            all logits are computed in one step
     """
     if options is not None:
         raise NotImplementedError(

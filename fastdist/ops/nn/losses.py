@@ -24,7 +24,7 @@ from .cross_entropy import REDUCTIONS, reduction_code, reduction_of
 
 
 def reduced(losses: Tensor, reduction: str) -> Tensor:
-    """Return losses unchanged, their mean, or their sum."""
+    """Return `losses` unchanged, the mean of `losses`, or the sum of `losses`."""
     code = reduction_code(reduction)
     if code == 0:
         return losses
@@ -32,7 +32,7 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
 
 
 def _weighted(losses: Tensor, weight: Tensor, input: Tensor) -> Any:
-    """Return losses times weight, which must have the shape of input."""
+    """Return losses * weight. The weight must have the shape of input."""
     if weight._layout.shape != input._layout.shape:
         raise ShapeError(
             "Weights and input must have the same size. They have the shapes "
@@ -42,7 +42,7 @@ def _weighted(losses: Tensor, weight: Tensor, input: Tensor) -> Any:
 
 
 def _mean_by_weight(losses: Tensor, weight: Any, input: Tensor, reduction: str) -> Tensor:
-    """Return losses reduced; "mean" is the weighted mean."""
+    """Return `losses` multiplied by `weight` and reduced; "mean" gives the weighted mean."""
     if weight is None:
         return reduced(losses, reduction)
     losses = _weighted(losses, weight, input)
@@ -97,8 +97,8 @@ def _(dtypes: Sequence[DType]) -> str | None:
     known_as="smooth_l1_loss",
 )
 def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
-    """Return a loss that is quadratic within beta of target, and |input - target| - beta / 2
-    beyond.
+    """Return a loss that is quadratic if |input - target| is below beta, and
+    |input - target| - beta / 2 otherwise.
     """
 
 
@@ -116,8 +116,8 @@ smooth_difference.refusal(floating_only("smooth_l1_cpu"))
     known_as="huber_loss",
 )
 def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
-    """Return a loss that is quadratic within delta of target, and linear with slope delta
-    beyond.
+    """Return a loss that is quadratic if |input - target| is at most delta, and linear with slope
+    delta otherwise.
     """
 
 
@@ -125,10 +125,10 @@ huber_difference.refusal(floating_only("huber_cpu"))
 
 
 @pointwise(
-    # In this order the other terms may cancel without a loss of precision in log1p.
+    # log1p is added last, so that its precision is kept if the other two terms cancel.
     "(T(1) - target) * input + maximum(-input, T(0)) + log1p(exp(-abs(input)))",
     ["sigmoid(input) - target", "-input"],
-    # sigmoid(input) - target, computed as a weighted mean of the differences from 0 and from 1.
+    # sigmoid(input) - target, computed as (1 - target) * s + target * (s - 1), s = sigmoid(input).
     tails=[
         (
             "inside = abs(target - T(0.5)) <= T(0.5); t = where(inside, target, T(0)); "
@@ -164,8 +164,8 @@ def _compared(name: str, input: Tensor, target: Tensor, *numbers: Any) -> Any:
 
 
 def _as_one_size(input: Tensor, target: Tensor) -> tuple[Any, ...]:
-    """Return both tensors broadcast to one shape. If the shapes differ, warn the caller of the
-    loss. After broadcasting, a 0-d target takes part in type promotion like any other tensor.
+    """Return both tensors broadcast to one shape. If the shapes differ, warn the caller of the loss
+    function. After broadcasting, a 0-d target affects type promotion like a tensor with axes.
     """
     both = isinstance(input, Tensor) and isinstance(target, Tensor)
     if not both or input._layout.shape == target._layout.shape:
@@ -188,15 +188,15 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the squared differences of input and target, their mean or their sum.
+    """Return the squared differences of input and target, or the mean or sum of these squares.
 
-    Note    with weight the mean is the weighted mean
+    Note    with `weight`, the mean is the weighted mean
 
     Args:
         input: The tensor.
         target: A tensor of the shape of input.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
 
@@ -222,15 +222,15 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the absolute differences of input and target, their mean or their sum.
+    """Return the absolute differences of input and target, or the mean or sum of these differences.
 
-    Note    with weight the mean is the weighted mean
+    Note    with `weight`, the mean is the weighted mean
 
     Args:
         input: The tensor.
         target: A tensor of the shape of input.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
 
@@ -253,7 +253,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Return l1_loss, made quadratic for differences below beta."""
+    """Return the same as l1_loss, but quadratic for differences whose magnitude is below beta."""
     reduction = reduction_of(size_average, reduce, reduction)
     both = _as_one_size(input, target)
     if beta < 0:
@@ -271,9 +271,9 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return a loss of input - target that is quadratic within delta of 0 and linear beyond.
+    """Return a loss that is quadratic if |input - target| is at most delta, and linear otherwise.
 
-    Note    with weight the mean still divides by the number of elements, as in PyTorch
+    Note    even with `weight`, the mean divides by the number of elements, as in PyTorch
     """
     both = _as_one_size(input, target)
     if delta <= 0:
@@ -315,8 +315,8 @@ def binary_cross_entropy_with_logits(
         input: The tensor.
         target: The probability of 1, of the shape of input.
         weight: A weight for each element; all 1 if None.
-        size_average: Deprecated; see reduction.
-        reduce: Deprecated; see reduction.
+        size_average: Deprecated; None: see reduction.
+        reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         pos_weight: The weight of targets that are 1, for each class.
 
@@ -331,7 +331,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is None:
         losses = _compared("logit_entropy", input, target)
     else:
-        # pos_weight applies only to the term of the positive target.
+        # pos_weight is a factor of only one of the two terms, the term for targets that are 1.
         losses = (target - 1) * logsigmoid(-input) - pos_weight * target * logsigmoid(input)
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
@@ -339,7 +339,7 @@ def binary_cross_entropy_with_logits(
 def _broadcast_weight(losses: Tensor, weight: Any, input: Tensor) -> Any:
     """Return losses, multiplied by weight if it is given.
 
-    Raises  ShapeError if weight broadcasts losses to more elements than input has
+    Raises  ShapeError if the product has more elements than input, because weight broadcasts
     """
     if weight is not None:
         losses = losses * weight
@@ -370,8 +370,8 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
         if given._layout.numel == 0 or given.is_meta:
             continue
         if given._layout.device is CPU and not given._layout.is_sparse:
-            # Takes a quarter of the time of min and max, which are Python functions; also finds
-            # NaN.
+            # These calls take a quarter of the time of ndarray.min and max, which call Python
+            # functions. argmin and argmax return the index of a NaN if there is one.
             values = given._array
             low, high = values.item(values.argmin()), values.item(values.argmax())
         else:
@@ -417,4 +417,4 @@ def kl_div(
         losses = xlogy(target, target) - target * input
     loss = reduced(losses, reduction)
     shape = input._layout.shape
-    return loss / shape[0] if by_batch and shape else loss  # without samples the mean is NaN
+    return loss / shape[0] if by_batch and shape else loss  # NaN if there are no samples

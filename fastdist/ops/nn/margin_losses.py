@@ -1,4 +1,4 @@
-"""Margin losses, which push scores or distances apart by at least a margin."""
+"""Margin losses, which are small if scores or distances differ by at least a margin."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the binary cross entropies of the logits input, and their mean over the classes.
+    """Return the mean, over the classes, of the binary cross entropies between logits and targets.
 
     Shape   (..., C) -> (), or (...) for reduction "none"
     """
@@ -112,9 +112,10 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the mean over the other classes of max(0, margin - target's score + their score)**p.
+    """Return the sum of max(0, margin - a + b)**p, divided by the number of classes, where a is the
+    score of the target class and b is the score of each other class.
 
-    Shape   (N, C), (N,) or (C,), () -> (), or like target for reduction "none"
+    Shape   (N, C), (N,) or (C,), () -> (), or the shape of target for reduction "none"
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if p not in (1, 2):
@@ -149,9 +150,9 @@ def _require_long(target: Tensor) -> None:
 
 
 def _rows(input: Tensor) -> Any:
-    """Return input as a matrix: a vector becomes one row, and a single number a row with one class.
+    """Return input as a matrix. A vector becomes one row, and a 0-d tensor one row with one class.
 
-    Raises  ShapeError for another number of axes, or without classes
+    Raises  ShapeError if input has more than two axes or no classes
     """
     shape = input._layout.shape
     if not shape:
@@ -172,12 +173,12 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the sum of max(0, 1 - a + b), divided by the number of classes, over all pairs of the
-    score a of a target class and the score b of another class.
+    """Return the sum of max(0, 1 - a + b), divided by the number of classes. The sum is over all
+    pairs of a score a of a target class and a score b of a class that is not a target.
 
-    Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; the targets of a row are the
-            numbers before its first -1
-    Raises  RuntimeError on the CPU for a number that is neither a class nor -1
+    Shape   (N, C), (N, C) or (C,), (C,) -> (), or (N,) for reduction "none". The targets of a row
+            are the numbers before the first -1 of the row
+    Raises  RuntimeError if target is on the CPU and has a number that is neither a class nor -1
     """
     reduction = reduction_of(size_average, reduce, reduction)
     rows = _rows(input)
@@ -187,7 +188,7 @@ def multilabel_margin_loss(
             f"{list(input._layout.shape)}"
         )
     _require_long(target)
-    # As in PyTorch, the numbers after a row's first -1 are checked, too, though they are not used.
+    # As in PyTorch, numbers after a row's first -1 are not used, but they are checked as well.
     classes = rows._layout.shape[1]
     if (wrong := find_outside(target, -1, classes - 1)) is not None:
         raise ShapeError(
@@ -216,10 +217,11 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return 1 - cos of the angle between the inputs where target is 1, and max(0, cos - margin)
-    where target is -1.
+    """Return 1 - c where target is 1, and max(0, c - margin) where target is -1. c is the cosine of
+    the angle between the inputs.
 
-    Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or like target for reduction "none"
+    Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or the shape of target for reduction
+            "none"
     """
     reduction = reduction_of(size_average, reduce, reduction)
     axes, shapes = len(target._layout.shape), [input1._layout.shape, input2._layout.shape]
@@ -248,7 +250,7 @@ def _triplet(
     swap: bool,
     reduction: str,
 ) -> Tensor:
-    """Return max(0, margin + distance of the positive - distance of the negative)."""
+    """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative))."""
     reduction_code(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -279,8 +281,8 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With swap,
-    the last distance is measured from anchor or positive, whichever is nearer to negative.
+    """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With `swap`,
+    distance(positive, negative) replaces the last distance where it is smaller.
 
     Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
     """
@@ -303,6 +305,6 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return triplet_margin_loss with any distance function, by default pairwise_distance."""
+    """Return triplet_margin_loss with the given distance function, or with pairwise_distance."""
     distance = pairwise_distance if distance_function is None else distance_function
     return _triplet(distance, (anchor, positive, negative), margin, swap, reduction)

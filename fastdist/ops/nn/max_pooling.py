@@ -14,7 +14,8 @@ from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from .pool_arguments import adaptive_lengths, require_dtype, windows_of
 
-# Marks the windows of an axis that is divided into parts of nearly equal size.
+# Stands for (kernel, stride, padding, dilation) in adaptive pooling, where the windows of an axis
+# are parts of nearly equal size.
 _ADAPTIVE = (0, 0, 0, 0)
 
 
@@ -27,14 +28,14 @@ _ADAPTIVE = (0, 0, 0, 0)
     piecewise=True,
 )
 def largest(input: Tensor, windows: Any, counts: Any) -> Tensor:
-    """Return the maximum of each window over the last axes, and its flat index within the spatial
-    axes. windows holds (kernel, stride, padding, dilation) of each axis.
+    """Return the maximum of each window over the last axes, and the maximum's flat index within the
+    spatial axes. `windows` holds (kernel, stride, padding, dilation) of each axis.
     """
 
 
 @largest.names_event
 def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
-    """Return PyTorch's name for this number of axes."""
+    """Return PyTorch's name for max pooling along this number of axes."""
     return f"max_pool{max(len(attributes[0]), 2)}d_with_indices"
 
 
@@ -71,7 +72,7 @@ def _(input_t: Tensor, others: tuple[Tensor, ...], windows: Any) -> Any:
     known_as="gather",
 )
 def pick(input: Tensor, places: Tensor, windows: Any) -> Tensor:
-    """Return the elements of input at flat indices within each plane."""
+    """Return the elements of each plane of input at the flat indices `places`."""
 
 
 @pick.plan
@@ -86,8 +87,8 @@ def _(g: Tensor, places: Tensor, input_layout: Layout, windows: Any) -> Any:
 
 @structured("nn.windows.spread", linear=True, fresh=True, homes="nowhere", batch="last axes")
 def spread(input: Tensor, places: Tensor, windows: Any, space: Any) -> Tensor:
-    """Return zeros to which input is added at flat indices within each plane: the adjoint
-    of pick.
+    """Return zeros to which the elements of input are added at the flat indices `places` of each
+    plane. This is the adjoint of `pick`.
     """
 
 
@@ -117,7 +118,7 @@ def max_pool(
     axes: int,
     takes_whole: bool,
 ) -> Any:
-    """Return the maximum of each window over the last axes, and its index."""
+    """Return the maximum of each window over the last `axes` axes, and the maximum's index."""
     function = f"max_pool{axes}d"
     found = windows_of(function, input, kernel_size, stride, padding, dilation, ceil_mode, axes)
     dtype = input._layout.dtype
@@ -137,7 +138,9 @@ def _is_whole(dtype: DType) -> bool:
 
 
 def adaptive_max_pool(input: Tensor, output_size: int | Sequence[int], axes: int) -> Any:
-    """Return the maximum of each of output_size parts of the last axes, and its index."""
+    """Divide the last `axes` axes into output_size parts, and return the maximum of each part and
+    the maximum's index.
+    """
     function = f"adaptive_max_pool{axes}d"
     counts = adaptive_lengths(function, input, output_size, axes, channels=True)
     kernel = "adaptive_max_pool3d_cpu" if axes == 3 else "adaptive_max_pool2d"
@@ -147,7 +150,7 @@ def adaptive_max_pool(input: Tensor, output_size: int | Sequence[int], axes: int
 
 
 def _declare(axes: int) -> None:
-    """Declare the functions for this number of spatial axes."""
+    """Declare the functions max_pool and adaptive_max_pool for `axes` spatial axes."""
     over = {1: "the last axis", 2: "the last two axes", 3: "the last three axes"}[axes]
 
     def max_pool_with_indices(
@@ -170,7 +173,8 @@ def _declare(axes: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        # PyTorch has a separate kernel for one axis, which supports only floating dtypes.
+        # Without indices, PyTorch has a separate kernel for one axis. This kernel supports only
+        # floating-point dtypes.
         whole = axes > 1 or return_indices
         found = max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, axes, whole)
         return found if return_indices else found[0]

@@ -48,10 +48,10 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool | int = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the attention of num_heads heads, and their weights if need_weights is true.
+    """Return the attention of num_heads heads, and the attention weights if need_weights is true.
 
-    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all also
-            without batch; weights are (batch, heads, n, m) unless average_attn_weights
+    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all may
+            lack batch. If average_attn_weights is false, the weights are (batch, heads, n, m)
     """
     is_batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not is_batched:
@@ -86,7 +86,9 @@ def multi_head_attention_forward(
 def in_turn(
     query: Tensor, key: Tensor, value: Tensor, do: Callable[[Any], Any]
 ) -> tuple[Any, Any, Any]:
-    """Return the results of `do` for the three tensors; identical neighbours share one call."""
+    """Return do(query), do(key) and do(value); consecutive arguments that are one object share a
+    call.
+    """
     made = do(query)
     other = made if key is query else do(key)
     return made, other, other if value is key else do(value)
@@ -101,7 +103,7 @@ def _require_mask(mask: Tensor | None, is_causal: bool | int) -> None:
 
 
 class _Heads(NamedTuple):
-    """The inputs of all heads; q, k and v have the shape (batch, heads, n, size of a head)."""
+    """The inputs of all heads; q, k and v have the shape (batch, heads, length, head size)."""
 
     q: Any
     k: Any
@@ -117,8 +119,8 @@ def _attended(parts: _Heads) -> Any:
 
 
 def _with_weights(parts: _Heads, averaged: bool) -> tuple[Any, Any]:
-    """Return the attention of heads and their weights; NaN for a query that may attend to
-    no key.
+    """Return the attention of all heads, and the attention weights. Both are NaN for a query that
+    may not attend to any key.
     """
     q, k, v, mask, thinned, _ = parts
     scores = (q * math.sqrt(1.0 / q._layout.shape[3])) @ k.transpose(-2, -1)
@@ -129,11 +131,11 @@ def _with_weights(parts: _Heads, averaged: bool) -> tuple[Any, Any]:
 
 
 def added_mask(mask: Any, name: str, dtype: DType, other: Any = None, other_name: str = "") -> Any:
-    """Return a mask to be added to scores: -inf where a bool mask is True. None is returned as
-    None.
+    """Return a mask that can be added to scores, or None if `mask` is None. For a bool mask, the
+    result is -inf where the mask is True, and 0 elsewhere.
 
     Raises  AssertionError for a mask of integers
-    Note    warns if another mask, `other`, is bool and this one is not, or vice versa
+    Note    warns if the dtypes of `mask` and of another mask, `other`, differ
     """
     if mask is None:
         return None
@@ -213,7 +215,9 @@ def _projected(
     bias: Tensor | None,
     separate: bool,
 ) -> tuple[Any, ...]:
-    """Return the projected q, k and v; inputs that are the same tensor need only one product."""
+    """Return the projections q, k and v of the inputs. One product serves inputs that are the same
+    tensor.
+    """
     packed, *each = weights
     for name, one in zip("qkv", each, strict=True):
         if separate and one is None:
@@ -249,7 +253,9 @@ def _joined(attended: Tensor) -> Any:
 def _extended(
     k: Tensor, v: Tensor, bias_k: Tensor | None, bias_v: Tensor | None, may: bool
 ) -> tuple[Any, Any, int]:
-    """Return k and v with the learnt key and value appended, and the number of rows appended."""
+    """Return k and v, with the learnt key `bias_k` and value `bias_v` appended if they are given,
+    and the number of appended rows.
+    """
     if bias_k is None and bias_v is None:
         return k, v, 0
     if bias_v is None:
@@ -263,7 +269,9 @@ def _extended(
 
 
 def _static(static: Any, name: str, found: Tensor, count: int) -> Any:
-    """Return `static`, which replaces projected keys or values, by head; `found` if it is None."""
+    """Return `static`, divided into heads, which replaces projected keys or values; or return
+    `found` if `static` is None.
+    """
     if static is None:
         return found
     batch, heads, _, size = found._layout.shape
@@ -297,7 +305,7 @@ def _with_axes(mask: Tensor | None, batch: int, num_heads: int, n: int, m: int) 
 
 
 def _merged(mask: Any, padding: Any, further: int, batch: int, m: int) -> Any:
-    """Return the sum of mask and padding, extended by 0 for the keys that were appended."""
+    """Return mask + padding, both extended by zeros for the `further` appended keys."""
     if further:
         mask, padding = (_with_free(one, further) for one in (mask, padding))
     if padding is None:

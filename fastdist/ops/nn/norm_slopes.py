@@ -1,8 +1,8 @@
 """The gradients of norms with respect to their inputs, as ops that can be differentiated again.
 
-Each op makes one Node instead of a dozen for its expression, and one kernel computes its own
-gradients. The ops are used for small plain tensors on the CPU: see may_fuse in
-ops/reduce/row_slopes.py.
+Each op records one Node, whereas its expression in other ops would record a dozen Nodes. One kernel
+computes the gradients of such an op. The ops are used for small plain tensors on the CPU: see
+may_fuse in ops/reduce/row_slopes.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...tensor.tensor import Tensor
 
 
 def slope_of(g: Tensor, normal: Tensor, scale: Tensor, axes: int | Sequence[int]) -> Any:
-    """Return the product of the Jacobian of the normalization, which is symmetric, with g."""
+    """Return the product of the Jacobian of the normalization and g. The Jacobian is symmetric."""
     even, along = g.mean(axes, True), (g * normal).mean(axes, True)
     return (g - even - normal * along) * scale
 
@@ -23,7 +23,7 @@ def slope_of(g: Tensor, normal: Tensor, scale: Tensor, axes: int | Sequence[int]
 def _second(
     g: Tensor, u: Tensor, normal_scale: tuple[Any, Any], axes: int | Sequence[int]
 ) -> tuple[Any, Any]:
-    """Return the gradients of slope_of(u, ...) with respect to u and to the normalized x."""
+    """Return the gradients of slope_of(u, ...) with respect to u and to the input x of the norm."""
     normal, scale = normal_scale
     along, along_u = (g * normal).mean(axes, True), (u * normal).mean(axes, True)
     by_u = slope_of(g, normal, scale, axes)
@@ -41,7 +41,7 @@ def _by_all(
     wanted: Any,
 ) -> Any:
     """Return the gradients with respect to grad, the input and the weight. `by_u` is the gradient
-    with respect to u = grad * weight. The weight is broadcast along axes.
+    with respect to u = grad * weight. The weight broadcasts along `axes`.
     """
     if weight is None:
         return by_u, by_x, None
@@ -215,6 +215,8 @@ def _(
 
 
 def axes_of(shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return all axes except the channel axis, and the shape that broadcasts a row of channels."""
+    """Return all axes except the channel axis, and the shape in which one number for each channel
+    broadcasts to a tensor of shape `shape`.
+    """
     axes = tuple([axis for axis in range(len(shape)) if axis != 1])
     return axes, (shape[1], *[1] * (len(shape) - 2))

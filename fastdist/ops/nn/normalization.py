@@ -169,7 +169,7 @@ def layer_norm(
 
     Args:
         input: The tensor.
-        normalized_shape: The lengths of the axes to normalize, the last ones of input.
+        normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
         weight: A factor for each element, or None.
         bias: A summand for each element, or None.
         eps: Added to the variance, to avoid division by 0.
@@ -199,13 +199,13 @@ def layer_norm(
 def _last_axes(
     name: str, input: Tensor, normalized_shape: Sequence[int], **given: Tensor | None
 ) -> Shape:
-    """Return normalized_shape as a tuple. It must be the last lengths of input and the parameters'
-    shape.
+    """Return normalized_shape as a tuple.
 
-    Raises  ShapeError if it is not; NotImplementedError for dtypes that are not floating
+    Raises  ShapeError unless normalized_shape equals the last lengths of input and the shape of
+            each parameter; NotImplementedError for dtypes that are not floating-point
     """
     layout, last = input._layout, normalized_shape
-    if type(last) is not tuple:  # all_of takes 0.2 us
+    if type(last) is not tuple:  # avoids a call of all_of, which takes 0.2 us
         last = tuple(all_of(last))
     if not last:
         raise ShapeError(
@@ -323,7 +323,8 @@ def rms_norm(
     if eps is None:
         eps = float(float_limits(real_of(dtype)).eps)
     if dtype.is_complex:
-        # As in PyTorch, the mean of x * x, which for complex numbers is not the mean of |x|**2.
+        # As in PyTorch, this is the mean of x * x. For complex numbers, it differs from the mean of
+        # |x|**2.
         dims = tuple(range(len(shape) - len(last), len(shape)))
         normal: Any = input * ((input * input).mean(dims, True) + eps).rsqrt()
         return normal if weight is None else normal * weight  # type: ignore[no-any-return]
@@ -339,7 +340,8 @@ def rms_norm(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Return input / (k + alpha * mean of squares over size neighbouring channels)**beta.
+    """Return input / (k + alpha * m)**beta, where m is the mean of the squares of `size`
+    neighbouring channels.
 
     Shape   (N, C, ...) -> the same
     """
@@ -366,8 +368,8 @@ def _neighbours(x: Tensor, before: int, behind: int) -> Any:
     channels, ndim = x._layout.shape[1], len(x._layout.shape)
     total = x
     for by in range(-min(before, channels - 1), min(behind, channels - 1) + 1):
-        # Adds a few shifted copies of the tensor: running sums would lose precision by
-        # cancellation.
+        # The sum is computed from shifted copies of the tensor, because running sums would lose
+        # precision by cancellation.
         if by:
             part = x.narrow(1, max(by, 0), channels - abs(by))
             ends = [0, 0] * (ndim - 2) + [max(-by, 0), max(by, 0)]
@@ -389,7 +391,7 @@ def cross_map_lrn(input: Tensor, size: int, alpha: float, beta: float, k: float)
     squares = input.square()
     total = _neighbours(squares, reach - 1, reach - 1)
     if channels > reach:
-        # PyTorch's sliding window never drops the first channel.
+        # PyTorch computes a sliding sum, from which it never subtracts the first channel.
         first = squares.narrow(1, 0, 1).expand((-1, channels - reach, -1, -1))
         total = total + COMPOSITES["pad"].call(first, [0, 0, 0, 0, reach, 0])
     return input / (total * (alpha / size) + k).pow(beta)
@@ -414,8 +416,8 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return input with each of num_groups groups of channels of each sample normalized to mean 0
-    and variance 1, times weight, plus bias.
+    """Return normalized input times weight, plus bias. The channels of each sample are divided into
+    num_groups groups, and each group is normalized to mean 0 and variance 1.
 
     Shape   (N, C, ...) -> the same
     """

@@ -10,6 +10,7 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import int64
 from ...core.errors import DTypeError
+from ...core.folded_frames import fold
 from ...dispatch.composite import before, composite
 from ...graph.modes import modes
 from ...interpreters.batched_tensor import unbatched
@@ -21,27 +22,31 @@ _FEW: Final = 4096  # the maximal size of a result on the short path
 
 
 def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return one_hot with a short path of three NumPy calls, for CPU indices that are all
-    in range.
+    """Return one_hot with a short path of three NumPy calls. The short path is for tensors on the
+    CPU whose indices are all in range.
     """
 
     def quick(tensor: Tensor, num_classes: int = -1) -> Any:
-        if (
-            tensor.__class__ not in modes.plain
-            or num_classes.__class__ is not int
-            or (layout := tensor._layout).dtype is not int64
-            or layout.device is not CPU
-            or not layout.numel
-        ):
-            return general(tensor, num_classes)
-        numbers = tensor._array
-        count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
-        if count <= 0 or count * layout.numel > _FEW:
-            return general(tensor, num_classes)
-        hits = numbers[..., None] == np.arange(count)
-        if np.count_nonzero(hits) != layout.numel:
-            return general(tensor, num_classes)  # it raises an explained error
-        return from_array(hits.astype(np.int64))
+        try:
+            if (
+                tensor.__class__ not in modes.plain
+                or num_classes.__class__ is not int
+                or (layout := tensor._layout).dtype is not int64
+                or layout.device is not CPU
+                or not layout.numel
+            ):
+                return general(tensor, num_classes)
+            numbers = tensor._array
+            count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
+            if count <= 0 or count * layout.numel > _FEW:
+                return general(tensor, num_classes)
+            hits = numbers[..., None] == np.arange(count)
+            if np.count_nonzero(hits) != layout.numel:
+                return general(tensor, num_classes)  # it raises an explained error
+            return from_array(hits.astype(np.int64))
+        except Exception as error:
+            fold(error)
+            raise
 
     return quick
 
@@ -51,8 +56,8 @@ def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return rows of zeros with a 1 at each index, along a new last axis.
 
-    Note    on devices other than the CPU the values are read, which waits for the device, only if
-            num_classes is -1; otherwise an index out of range gives only zeros
+    Note    on devices other than the CPU, the values are read only if num_classes is -1, because
+            reading waits for the device; otherwise the row of an index out of range is zeros
 
     Args:
         tensor: The indices, in int64.

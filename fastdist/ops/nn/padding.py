@@ -1,4 +1,4 @@
-"""Padding of tensors: with a number, or with their own elements."""
+"""Padding of tensors with a number, or with elements of the tensor itself."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     """Return input with pad[0] elements added before and pad[1] after its last axis, pad[2] and
     pad[3] at the axis before it, and so on. Negative numbers remove elements.
 
-    mode "constant" adds value (default 0), "reflect" adds elements mirrored at the border element,
-    "replicate" repeats the border element, "circular" adds elements from the other end
+    Mode "constant" adds `value` (default 0), "reflect" adds elements mirrored at the border
+    element, "replicate" repeats the border element, "circular" adds elements from the other end.
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
             axes that PyTorch does not support
 
@@ -67,7 +67,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
         else:
             made = constant_pad(input, _ends(pad, shape), number)
         return made if input._layout.contiguous else in_format_of(input, made)
-    # Cached, because networks pad images of the same size at each step.
+    # `_known_ends` caches, because networks pad images of the same size at each step.
     find = _known_ends if mode.__class__ is str and are_ints(pad) else _checked_ends
     ends = find(mode, pad, shape)
     if value is not None and value != 0:
@@ -104,13 +104,13 @@ _known_ends = functools.lru_cache(maxsize=256)(_checked_ends)
 
 @functools.cache
 def _node(mode: str, axes: int) -> str:
-    """Return PyTorch's name for the Node; PyTorch composes circular padding of copies."""
+    """Return PyTorch's name for the Node. In PyTorch, copies of slices make circular padding."""
     word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
     return "CopySlices" if word is None else node_named(f"{word}{axes}d")
 
 
 def _ends(pad: Sequence[int], shape: Shape) -> dict[int, tuple[int, int]]:
-    """Return the map axis -> (before, after), from the last axis on.
+    """Return a dict from axis to (elements before, elements after). The last axis comes first.
 
     Raises  RuntimeError for a list of odd or excessive length
     """
@@ -169,15 +169,15 @@ def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> 
 
 
 def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -> Tensor:
-    """Return input with this many elements equal to value before and after each axis in ends;
-    negative numbers remove elements.
+    """Return input padded with `value`. `ends` holds the numbers of elements to add before and
+    after each axis; negative numbers remove elements.
     """
     return _place_in(_frame_of(tuple(ends.items()), input._layout.shape), input, value)
 
 
 def _frame_of(ends: tuple[tuple[int, tuple[int, int]], ...], shape: Shape) -> Any:
-    """Return (axis, start, length) for each axis of which only a part is kept, the padded shape,
-    the index of the kept part within it, and whether the kept part fills it.
+    """Return (axis, start, length) for each axis of which only a part is kept; the padded shape;
+    the index of the kept part in the padded tensor; and whether the kept part fills that tensor.
     """
     lengths, index, parts = list(shape), [(0, n) for n in shape], []
     for axis, (ahead, behind) in ends:
@@ -217,7 +217,7 @@ def _place_in(frame: Any, input: Tensor, value: complex) -> Tensor:
 def _places(mode: str, n: int, before: int, behind: int) -> tuple[Any]:
     """Return the source index, on an axis of length n, of each element of the padded axis."""
     if mode == "circular":
-        # Negative padding removes elements before the remaining ones wrap around.
+        # Negative padding first removes elements; then the remaining elements wrap around.
         start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
         return (start + count_up(-max(before, 0), kept + max(behind, 0)) % max(kept, 1),)
     places = count_up(-before, n + behind)

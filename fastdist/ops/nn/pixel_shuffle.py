@@ -30,7 +30,8 @@ def _factor(function: str, name: str, given: Any, shape: tuple[int, ...]) -> int
 @before(by_table())
 @composite(homes="function functional", node="pixel_shuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Return images with r times the height and width and 1 / r**2 times the channels.
+    """Return images with r times the height and width and 1 / r**2 times the channels, where r is
+    upscale_factor.
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
@@ -50,8 +51,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 @before(by_table())
 @composite(homes="function functional", node="pixel_unshuffle")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Return images with 1 / r times the height and width and r**2 times the channels: the inverse
-    of pixel_shuffle.
+    """Return images with 1 / r times the height and width and r**2 times the channels, where r is
+    downscale_factor. This is the inverse of pixel_shuffle.
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
@@ -72,8 +73,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 @before(by_table())
 @composite(homes="function functional", node="channel_shuffle")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return input with its channels (axis 1) reordered: the first of each group, then the second
-    of each group, and so on.
+    """Return input with its channels (axis 1) reordered: the first channel of each group, then the
+    second channel of each group, and so on.
     """
     shape = input._layout.shape
     if len(shape) < 3:
@@ -96,5 +97,5 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 @composite(homes="functional")
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return channel_shuffle(input, groups), under PyTorch's other name."""
+    """Return channel_shuffle(input, groups). PyTorch has this function under both names."""
     return channel_shuffle(input, groups)

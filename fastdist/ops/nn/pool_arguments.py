@@ -18,7 +18,7 @@ _LETTERS = {1: "W", 2: "HW", 3: "THW"}
 
 
 class Window(NamedTuple):
-    """The windows along one axis, and their number, which is the number of outputs."""
+    """The windows along one axis. Their number is the number of outputs, `outputs`."""
 
     kernel: int
     stride: int
@@ -45,7 +45,7 @@ def numbers(function: str, name: str, given: Any, axes: int) -> tuple[int, ...]:
 
 
 def _wrong_count(function: str, name: str, given: int, axes: int) -> str:
-    """Return PyTorch's error text for a wrong number of ints, which differs between functions."""
+    """Return PyTorch's error text for a wrong number of ints. Each function has its own text."""
     got = f"; got {given} ints"
     omitted = {"stride": "omitted, "}.get(name, "")
     if function == "max_pool1d":
@@ -76,8 +76,8 @@ def require_dtype(kernel: str, dtype: DType, *, fits: Callable[[DType], bool]) -
 
 
 class NotImplementedDType(DTypeError, NotImplementedError):
-    """A dtype that PyTorch's kernel does not support. It is a NotImplementedError, as in PyTorch,
-    and a TypeError.
+    """The error for a dtype that PyTorch's kernel does not support. This class is derived from
+    NotImplementedError, as in PyTorch, and from TypeError.
     """
 
 
@@ -103,8 +103,8 @@ def windows_of(
 
 
 def are_ints(given: Any) -> bool:
-    """Return whether given is a tuple of ints of exactly this type. As cache keys, other types
-    could equal ints that mean something else.
+    """Return whether `given` is a tuple of elements whose class is exactly int. In a cache key,
+    an element of another class, such as True or 1.0, would equal an int.
     """
     return given.__class__ is tuple and all(one.__class__ is int for one in given)
 
@@ -135,8 +135,8 @@ def _windows_of(
     return tuple(found)
 
 
-# Cached, because layers use the same windows at each step, and making them takes longer than a
-# small kernel.
+# Cached, because layers use the same windows at each step, and computing the windows takes longer
+# than a small kernel.
 _known_windows = functools.lru_cache(maxsize=256)(_windows_of)
 
 
@@ -202,7 +202,7 @@ def _count(length: int, kernel: int, stride: int, padding: int, dilation: int, c
 
 def _require_windows(function: str, shape: Shape, space: Shape, found: list[Window]) -> None:
     kernel = tuple([window.kernel for window in found])
-    # Only this function requires a whole window without padding.
+    # Only avg_pool3d requires that a window fits into the image without padding.
     if function == "avg_pool3d" and any(n < k for n, k in zip(space, kernel, strict=True)):
         pairs = [zip("THW", sizes, strict=True) for sizes in (space, kernel)]
         image = " ".join([f"{letter}: {n}" for letter, n in pairs[0]])
@@ -227,7 +227,7 @@ def _require_windows(function: str, shape: Shape, space: Shape, found: list[Wind
 def adaptive_lengths(
     function: str, input: Tensor, output_size: Any, axes: int, *, channels: bool
 ) -> tuple[int, ...]:
-    """Return the lengths of adaptive pooling's output; None keeps the length of an axis.
+    """Return the lengths of adaptive pooling's output. None in output_size keeps an axis's length.
 
     Raises  RuntimeError for a wrong number of axes or lengths
     """

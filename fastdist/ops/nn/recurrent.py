@@ -1,8 +1,8 @@
 """Recurrent cells applied to sequences: one op for all steps of a layer in one direction.
 
 The rows of a layer are packed: first the rows of step 1, then the rows of step 2, and so on. No
-step has more rows than the step before it. `walk_sequence` uses one op in the common case. For
-forward mode, complex numbers and projections it is composed of other ops.
+step has more rows than the previous step. `walk_sequence` calls one op in the common case. For
+forward mode, complex numbers and projections, `walk_sequence` calls other ops for each step.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ..shape.splitting import narrow
 
 
 class Cell(NamedTuple):
-    """A kind of cell: the number of its gates, and the number of rows that it saves for its
-    gradient.
+    """A kind of cell. `gates` is the number of its gates. `kept` is the number of values that the
+    cell saves for its gradient, for each row and hidden element.
 
-    `step(gates, product, h, c)` returns the new h, the new c and the values that `back` needs;
-    `back(dh, dc, kept, h, c)` returns the gradients with respect to gates, to product, to h (only
-    the part that does not pass through the product) and to c.
+    `step(gates, product, h, c)` returns the new h, the new c and the values that `back` needs.
+    `back(dh, dc, kept, h, c)` returns the gradients with respect to gates, product, h and c. The
+    gradient with respect to h excludes the gradient that passes through product.
     """
 
     gates: int
@@ -129,12 +129,12 @@ def recurrent_sequence(
     """Return the h of each step in packed rows, the last h, the last c (empty except for lstm), and
     two results that only the gradient uses.
 
-    `gates` is the part of the gates that the inputs determine; each step adds h @ weight.T + bias.
+    `gates` has the inputs' contribution to the gates. Each step adds h @ weight.T + bias.
     """
 
 
 def _layers_of(values: Mapping[str, object]) -> str:
-    """Return the name of the op that users call for a kind of cell, for error messages."""
+    """Return the name, for error messages, of the public op that has this kind of cell."""
     cell = str(values.get("cell", "rnn"))
     return f"rnn_{cell}" if cell in ("tanh", "relu") else cell
 
@@ -168,8 +168,8 @@ def _(
 def _require_fitting(
     gates: Tensor, hx: Tensor, cx: Tensor | None, weight: Tensor, bias: Tensor | None, cell: str
 ) -> None:
-    """Raise an error if the shapes of the parameters do not fit the layer. A user may have replaced
-    them, and the kernels do not check shapes.
+    """Raise an error if the shapes of the parameters do not fit the layer. This check is needed
+    because a user may have replaced the parameters, and the kernels do not check shapes.
     """
     batch, hidden = hx._layout.shape
     width = CELLS[cell].gates * hidden
@@ -187,8 +187,8 @@ def _require_fitting(
 
 
 def _require_steps(batch_sizes: tuple[int, ...], rows: int, batch: int) -> None:
-    """Raise unless the numbers of rows per step are positive, never increase, and add up to all
-    rows.
+    """Raise ShapeError unless the numbers of rows per step are positive, never increase, and add up
+    to `rows`.
     """
     falls = all(after <= before for before, after in itertools.pairwise((batch, *batch_sizes)))
     # With an empty batch the steps may have 0 rows.
@@ -210,11 +210,11 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     cell, batch_sizes, reverse = attributes
     if level_of((weight, bias)) == level:
         found, h, c = _walk_by_ops(gates, hx, cx, weight, bias, None, attributes)
-        none = narrow(found, 0, 0, 0)  # the other results are used only by the kernel's gradient
+        none = narrow(found, 0, 0, 0)  # for the results that only the kernel's gradient uses
         results = found, h, narrow(h, 0, 0, 0) if c is None else c, none, none
         return tuple([value_at(one, level, size=size) for one in results])
-    # Later steps process only the first rows of a batch. So the rows of all calls with the same
-    # position must be adjacent.
+    # Later steps process only the first rows of a batch. For this reason, rows of different calls
+    # with the same position must be adjacent.
     given = [o if o is None else _side_by_side(o, level) for o in (gates, hx, cx)]
     counts = tuple([count * size for count in batch_sizes])
     results = op.general((*given, weight, bias), (cell, counts, reverse))
@@ -278,9 +278,9 @@ def recurrent_sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Tensor:
-    """Return the gradients of recurrent_sequence with respect to gates, to the product, to hx and
-    to cx. The second gradient is empty if it equals the first. g, last_h and last_c are the
-    gradients of the results, or None. This op is not differentiable.
+    """Return the gradients of recurrent_sequence with respect to gates, h @ weight.T + bias, hx and
+    cx. The second gradient is empty if it equals the first. g, last_h and last_c are the gradients
+    of the results, or None. This op is not differentiable.
     """
 
 
@@ -323,8 +323,8 @@ def walk_sequence(
 ) -> tuple[Any, Any, Any]:
     """Return the h of each step in packed rows, the last h and the last c (None except for lstm).
 
-    `gates` is the part of the gates that the inputs determine; projection (h, hidden) reduces a
-    cell's output to h
+    `gates` has the inputs' contribution to the gates. `projection`, of shape (h, hidden), reduces
+    the output of a cell to h.
     """
     given = (gates, hx, cx, weight, bias)
     if projection is not None or gates._layout.dtype.is_complex or has_tangents(given):
@@ -350,7 +350,7 @@ def _first(x: Any, count: int) -> Any:
 
 
 def _renewed(x: Any, new: Any, count: int) -> Any:
-    """Return x with its first rows replaced by `new`."""
+    """Return x with its first `count` rows replaced by `new`."""
     batch = x._layout.shape[0] if x is not None else count
     return new if batch == count else cat([new, narrow(x, 0, count, batch - count)], 0)
 
@@ -392,7 +392,7 @@ def _gradient_of_ops(
     bias: Tensor | None,
     steps: Steps,
 ) -> tuple[Any, ...]:
-    """Return the gradients of recurrent_sequence composed of other ops, differentiable again."""
+    """Return the gradients of recurrent_sequence, composed of other ops, which autograd records."""
     cell, batch_sizes, reverse = steps
     made, walked, h, c = CELLS[cell], [], hx, cx
     for _, start, count in _steps_of(batch_sizes, reverse):

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells as functions: stacked, bidirectional, with packed rows or without."""
+"""Recurrent layers, which may be stacked or bidirectional, and recurrent cells, as functions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def lstm(data: Tensor, *given: object) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs, the last h and the last c of LSTM layers.
 
     `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). For
-    packed rows it is (batch_sizes, hx, params, has_biases, num_layers, dropout, train,
-    bidirectional)
+    packed rows, `given` is (batch_sizes, hx, params, has_biases, num_layers, dropout, train,
+    bidirectional).
     """
     found, h, c = _layers("lstm", data, given, is_packed=isinstance(given[0], Tensor))
     return found, h, c
@@ -32,19 +32,19 @@ def lstm(data: Tensor, *given: object) -> tuple[Tensor, Tensor, Tensor]:
 
 @composite(homes="function")
 def gru(data: Tensor, *given: object) -> Pair:
-    """Return the outputs and the last h of GRU layers; `given` is as for lstm."""
+    """Return the outputs and the last h of GRU layers. See lstm for `given`."""
     return _layers("gru", data, given, is_packed=isinstance(given[1], Tensor))[:2]
 
 
 @composite(homes="function")
 def rnn_tanh(data: Tensor, *given: object) -> Pair:
-    """Return the outputs and the last h of layers of tanh cells; `given` is as for lstm."""
+    """Return the outputs and the last h of layers of tanh cells. See lstm for `given`."""
     return _layers("tanh", data, given, is_packed=isinstance(given[1], Tensor))[:2]
 
 
 @composite(homes="function")
 def rnn_relu(data: Tensor, *given: object) -> Pair:
-    """Return the outputs and the last h of layers of relu cells; `given` is as for lstm."""
+    """Return the outputs and the last h of layers of relu cells. See lstm for `given`."""
     return _layers("relu", data, given, is_packed=isinstance(given[1], Tensor))[:2]
 
 
@@ -69,7 +69,8 @@ def _layers(cell: str, data: Tensor, given: tuple[Any, ...], *, is_packed: bool)
         recorded_as("StackBackward0", one, ())
     if batch_first:
         return found.transpose(0, 1), h, c
-    # The name of PyTorch's last op for bidirectional layers, for an LSTM, and for other layers.
+    # The name of the last op that PyTorch runs: for bidirectional layers, for other LSTM layers,
+    # and for all other layers.
     word = "Cat" if rest[-1] else "MkldnnRnnLayer" if cell == "lstm" else "Stack"
     return recorded_as(f"{word}Backward0", found, ()), h, c
 
@@ -114,7 +115,7 @@ def _stacked(states: list[Any]) -> Any:
 
 
 def _by_role(params: Sequence[Any], has_biases: bool) -> tuple[Any, ...]:
-    """Return two weights, two biases and the projection, with None for absent parameters."""
+    """Return w_ih, w_hh, b_ih, b_hh and the projection, with None for absent parameters."""
     w_ih, w_hh, *rest = params
     b_ih, b_hh = rest[:2] if has_biases else (None, None)
     projection = rest[2 if has_biases else 0 :]
@@ -130,11 +131,11 @@ def _walk(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> tuple[Any, Any, Any]:
-    """Run one layer in one direction; one product serves the inputs of all steps."""
+    """Run one layer in one direction. One matrix product multiplies the inputs of all steps."""
     w_ih, w_hh, b_ih, b_hh, projection = weights
     if cell != "gru" and b_ih is not None:
-        # If both biases are added to the same gates, they are added once, with the part of the
-        # inputs.
+        # Except in a GRU, both biases are added to the same gates. So their sum is added once,
+        # together with rows @ w_ih.T.
         b_ih, b_hh = b_ih + b_hh, None
     gates = linear(rows, w_ih, b_ih)
     return walk_sequence(gates, h, c, w_hh, b_hh, projection, cell, batch_sizes, reverse)

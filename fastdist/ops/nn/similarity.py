@@ -17,14 +17,14 @@ from ...tensor.tensor import Tensor
 def normalize(
     input: Tensor, p: float = 2.0, dim: Axes = 1, eps: float = 1e-12, out: GivenOut = None
 ) -> Tensor:
-    """Return input divided by its norm along dim, or by eps if that is larger.
+    """Return input divided by its norm along dim, or by eps if eps is larger than the norm.
 
     Args:
         input: The tensor.
         p: The order of the norm.
         dim: The axis or axes over which norms are computed.
         eps: The smallest divisor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is neither floating-point nor complex.

@@ -26,7 +26,7 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is not floating-point, and dtype is None.
@@ -56,8 +56,8 @@ def _floating(name: str, dtype: DType) -> DType:
 
 
 def _cast_first(op: Any) -> Any:
-    """Return the rule of an op for complex numbers: an error, unless dtype is real, which makes the
-    op use their real parts.
+    """Return the function that computes an op on complex numbers. With a real `dtype`, it applies
+    the op to the real parts; otherwise it raises an error.
     """
 
     def complex_decomposition(input: Tensor, dim: int, dtype: DType | None) -> Any:
@@ -77,12 +77,13 @@ log_softmax.complex_decomposition = _cast_first(log_softmax)
 # Note [Slopes of rows with one large share]
 # The gradient of softmax is p * (g - mean), where mean is the mean of g weighted by the shares p.
 # If one share is nearly 1, or if g is equal at all large shares, g - mean loses precision by
-# cancellation. Subtracting a constant from g does not change the result. So the mean is subtracted
-# once, and then the mean of the differences, to which only the small shares contribute.
-# log_softmax has the factor 1 - p at a large share. It is computed as -expm1(log p), and the
-# gradients of the other elements are summed without the large one.
-# This takes a few more passes, so it is done only where gradients are recorded, in forward mode,
-# and in float64 (for rows of an array by row_steps.py and rows.py).
+# cancellation. Subtracting a constant from g does not change the result. For this reason, the mean
+# is subtracted twice: first the mean of g, and then the mean of the differences, to which only the
+# small shares contribute.
+# In the gradient of log_softmax, a large share p has the factor 1 - p. This factor is computed as
+# -expm1(log p), and the gradients of the other elements are summed without the large share's.
+# This precise computation takes a few more passes. It is used only where gradients are recorded,
+# in forward mode, and in float64 (for rows of an array by row_steps.py and rows.py).
 
 
 def keeps_tails(x: Any) -> bool:
@@ -91,7 +92,7 @@ def keeps_tails(x: Any) -> bool:
 
 
 def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
-    """Return the gradient of log_softmax with respect to its input, given its result."""
+    """Return the gradient of log_softmax with respect to its input. `out` is its result."""
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
         return log_softmax_slope(g, out, dim)
     total = g.sum(dim, keepdim=True)
@@ -111,15 +112,15 @@ def _is_last(dim: int, x: Any) -> bool:
 
 
 def less_mean(x: Any, shares: Any, dim: int) -> Any:
-    """Return x minus its mean along dim, weighted by shares."""
+    """Return x minus the mean of x along `dim`; the mean is weighted by `shares`."""
     if keeps_tails(shares):
-        # The mean is detached: subtracting a constant does not change the result.
+        # The mean is detached, because subtracting a constant does not change the result.
         x = x - (x.detach() * shares.detach()).sum(dim, keepdim=True)
     return x - (x * shares).sum(dim, keepdim=True)
 
 
 def log_softmax_tangent(input_t: Any, out: Any, dim: int) -> Any:
-    """Return the tangent of log_softmax, given its result."""
+    """Return the tangent of log_softmax. `out` is the result of log_softmax."""
     return less_mean(input_t, out.exp(), dim)
 
 
@@ -145,7 +146,7 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -169,8 +170,8 @@ softmax.complex_decomposition = _cast_first(softmax)
 
 
 def _slope(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    """Return the product of the Jacobian of softmax, which is symmetric, with a gradient or a
-    tangent.
+    """Return the product of the Jacobian of softmax and g, which is a gradient or a tangent. The
+    Jacobian is symmetric.
     """
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
         return softmax_slope(g, out, dim)
@@ -187,19 +188,19 @@ def _(input_t: Tensor, out: Tensor, dim: int) -> Tensor:
     return _slope(input_t, out, dim)
 
 
-# The gradients as ops that can be differentiated again: one Node instead of eight or more, whose
-# own gradients one kernel computes. See Note [Slopes of rows with one large share] for the mean
-# that is subtracted from gradients first.
+# The gradients of softmax and log_softmax, as differentiable ops. Each op records one Node instead
+# of eight or more, and one kernel computes the gradients of such an op. Note [Slopes of rows with
+# one large share] explains the means that are subtracted from gradients first.
 @structured("nn.softmax.softmax_slope", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="_softmax_backward_data")  # fmt: skip
 def softmax_slope(grad: Tensor, output: Tensor, dim: int) -> Tensor:
-    """Return the gradient of softmax along the last axis, given its result."""
+    """Return the gradient of softmax along the last axis. `output` is the result of softmax."""
 
 
 @structured("nn.softmax.log_softmax_slope", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="_log_softmax_backward_data")  # fmt: skip
 def log_softmax_slope(grad: Tensor, output: Tensor, dim: int) -> Tensor:
-    """Return the gradient of log_softmax along the last axis, given its result."""
+    """Return the gradient of log_softmax along the last axis. `output` is log_softmax's result."""
 
 
 @log_softmax_slope.plan
@@ -210,7 +211,7 @@ def _(grad: Tensor, output: Tensor, dim: int) -> Plan:
 
 @softmax_slope.vjp("grad", "output")
 def _(g: Tensor, grad: Tensor, output: Tensor, dim: int) -> Any:
-    # These are detached: subtracting a constant does not change the result.
+    # The two means are detached, because subtracting a constant does not change the result.
     along = (g.detach() * output.detach()).sum(dim, keepdim=True)
     even = (grad.detach() * output.detach()).sum(dim, keepdim=True)
     by_output = (g - along) * less_mean(grad, output, dim)

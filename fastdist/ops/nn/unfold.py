@@ -72,7 +72,7 @@ def add_patches(
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Tensor:
-    """Return images of the given size into which patches are added: the adjoint of lay_out_patches.
+    """Add patches at their positions in images of zeros. This is the adjoint of lay_out_patches.
 
     Shape   (n, c * kernel, grid) -> (n, c, *size)
     """
@@ -100,7 +100,7 @@ def unfold(
     padding: int | tuple[int, ...] = 0,
     stride: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return the patches of images under a sliding kernel as columns.
+    """Return the patches that a sliding window cuts out of images, as columns.
 
     Shape   (n, c, h, w) or (c, h, w) -> (n, c * kernel, patches)
     """
@@ -133,7 +133,7 @@ def fold(
     padding: int | tuple[int, ...] = 0,
     stride: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return images of output_size, with patches added at the positions that unfold reads.
+    """Add patches at the positions from which unfold reads patches, in images of output_size.
 
     Shape   (n, c * kernel, patches) or (c * kernel, patches) -> (n, c, h, w)
     """

@@ -1,4 +1,4 @@
-"""max_unpool: elements put back at the indices that max_pool returned, among zeros."""
+"""max_unpool: writes elements into zeros, at the indices that max_pool returned."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .pool_arguments import numbers, require_dtype
 def _lengths(
     input: Tensor, kernel: Any, stride: Any, padding: Any, output_size: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the lengths of the result: output_size, if pooling could have started from it.
+    """Return the lengths of the result. These are output_size if it is given.
 
-    Raises  ValueError for an impossible output_size
+    Raises  ValueError if pooling of a tensor with output_size cannot give the lengths of input
     """
     axes = len(kernel)
     usual = [
@@ -82,7 +82,7 @@ def _require_fitting(input: Tensor, indices: Tensor, axes: int) -> None:
 def _require_inside(indices: Tensor, lengths: tuple[int, ...]) -> None:
     layout = indices._layout
     if layout.device.type != "cpu" or not unbatched(indices)._layout.numel:
-        return  # avoid waiting for the device; its kernels check the indices
+        return  # a check would wait for the device, and the device's kernels check the indices
     values = backend_of("cpu").to_numpy(unbatched(indices)._array)
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= math.prod(lengths):
@@ -127,8 +127,8 @@ def max_unpool1d(
     padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Return zeros with input placed at indices along the last axis, as max_pool1d
-    returned them.
+    """Return zeros with the elements of input written at `indices` along the last axis. max_pool1d
+    returns such indices.
     """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 1)
 
@@ -142,8 +142,8 @@ def max_unpool2d(
     padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Return zeros with input placed at indices in the last two axes, as max_pool2d
-    returned them.
+    """Return zeros with the elements of input written at `indices` in the last two axes. max_pool2d
+    returns such indices.
     """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 2)
 
@@ -157,7 +157,7 @@ def max_unpool3d(
     padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Return zeros with input placed at indices in the last three axes, as max_pool3d returned
-    them.
+    """Return zeros with the elements of input written at `indices` in the last three axes.
+    max_pool3d returns such indices.
     """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 3)

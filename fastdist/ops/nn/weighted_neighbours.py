@@ -1,8 +1,9 @@
 """Weighted sums of neighbours along several axes, used for averages and interpolation.
 
-A `Taps` describes one axis: the elements that contribute to output i, and their weights. It is a
-sparse matrix. Its adjoint is the transposed matrix, so `weigh` computes its own gradient. The sums
-are deterministic: one thread computes each element of a gradient as one sum.
+A `Taps` describes one axis: the elements that contribute to output i, and their weights. A `Taps`
+is a sparse matrix. The gradient of `weigh` needs the transposed matrix, so the op `weigh` also
+computes its own gradient. The sums are deterministic: one thread computes each element of a
+gradient as one sum.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def taps_of_ranges(first: np.ndarray[Any, Any], end: np.ndarray[Any, Any]) -> Ta
     return Taps(starts, places, np.ones(starts[-1]))
 
 
-# The functions that make taps, by name. Attributes describe taps by such a name and arguments.
+# The functions that make taps, by name. An op's attributes hold the name and arguments of such a
+# function instead of the taps.
 MAKERS: dict[str, Callable[..., Taps]] = {}
 
 
@@ -57,8 +59,8 @@ def makes_taps(function: Callable[..., Taps]) -> Callable[..., Taps]:
 
 
 def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = False) -> Any:
-    """Return weighted sums along the last axes of input. Each axis has a recipe: (function name,
-    input length, output length, further arguments...).
+    """Return weighted sums along the last axes of input. `recipes` has one tuple for each axis:
+    (name of a function in MAKERS, input length, output length, further arguments...).
     """
     recipes = tuple(recipes)
     given = on_device(input._layout.device, _arrays, recipes, adjoint, input._layout.dtype)
@@ -68,8 +70,8 @@ def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = F
 
 @functools.lru_cache(maxsize=256)
 def _arrays(recipes: Any, adjoint: bool, dtype: DType) -> tuple[Any, Any]:
-    """Return the taps of three axes, concatenated for the kernel. Missing axes come first, as axes
-    with a single element.
+    """Return the taps of three axes, concatenated for the kernel. If there are fewer than three
+    recipes, axes with a single element come first.
     """
     single = Taps(np.array([0, 1]), np.array([0]), np.ones(1))
     axes = (*[single] * (3 - len(recipes)), *_taps(recipes, adjoint))
@@ -97,7 +99,7 @@ def weigh(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: 
 
 @weigh.names_event
 def _known_as(operands: Any, attributes: Any) -> str:
-    """Return PyTorch's name for such a mean, or for its gradient."""
+    """Return PyTorch's name for the op with these recipes, or for the gradient of that op."""
     recipes, is_adjoint = attributes
     maker, axes = recipes[0][0], len(recipes)
     if maker == "windows":

@@ -1,4 +1,4 @@
-"""The angle of real numbers, as numbers of the complex plane."""
+"""The angle of real numbers in the complex plane."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from ...tensor.tensor import Tensor
     homes="function method",
 )
 def angle(input: Tensor) -> Tensor:
-    """Return 0 for non-negative numbers, pi for negative ones, and NaN for NaN; the
-    gradient is 0.
+    """Return 0 for non-negative numbers, pi for negative numbers, and NaN for NaN. The gradient
+    is 0.
     """

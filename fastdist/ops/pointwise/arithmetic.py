@@ -34,15 +34,15 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     Args:
         input: The tensor.
         other: The second summand, a tensor or a number.
-        alpha: The number by which other is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        alpha: The number by which `other` is multiplied.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast.
-        TypeError: other is neither a tensor nor a number.
+        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -62,17 +62,17 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input - alpha * other.
 
-    Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
-            broadcast
+    Raises  RuntimeError for a bool tensor: use logical_xor for two bool tensors; RuntimeError if
+            the shapes do not broadcast
 
     Args:
         input: The tensor.
         other: The subtrahend, a tensor or a number.
-        alpha: The number by which other is multiplied.
-        out: A tensor into which the result is written, in place of a new one.
+        alpha: The number by which `other` is multiplied.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Example:
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -86,8 +86,8 @@ sub.refusal(_DIFFERENCE)
 
 @sub.names_node
 def _(node: OpNode) -> str:
-    """Return the Node name "rsub.1" for `1 - x`, which PyTorch computes by rsub, and "sub"
-    otherwise.
+    """Return the name of the Node: "rsub.1" for `1 - x`, which PyTorch computes by rsub, else
+    "sub".
     """
     return "rsub.1" if node.has_number("input") else "sub"
 
@@ -125,14 +125,14 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast.
-        TypeError: other is neither a tensor nor a number.
+        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -155,7 +155,7 @@ def div(input: Tensor, other: Tensor) -> Tensor:
 
 @div.names_node
 def _(node: OpNode) -> str:
-    """Return PyTorch's name for `1 / x`, which PyTorch computes by a reciprocal and a product."""
+    """Return the name of the Node: "mul" for `1 / x` (in PyTorch 1 * x.reciprocal()), or "div"."""
     return "mul" if node.has_number("input") else "div"
 
 
@@ -170,7 +170,7 @@ def _(node: OpNode) -> str:
 def floor_divide(input: Tensor, other: Tensor | complex) -> Tensor:
     """Return input / other rounded down.
 
-    Raises  RuntimeError for an integer divided by zero, and in a backward pass
+    Raises  RuntimeError if an integer is divided by 0, and in a backward pass
     """
 
 
@@ -185,7 +185,7 @@ def floor_divide(input: Tensor, other: Tensor | complex) -> Tensor:
     scaled_by="other",
 )
 def floored_divide(input: Tensor, other: Tensor) -> Tensor:
-    """Return the result of floor_divide with gradients of 0, because it is a step function."""
+    """Return the step function floor_divide(input, other), with gradients of 0."""
 
 
 @pointwise(
@@ -204,7 +204,7 @@ def trunc_divide(input: Tensor, other: Tensor) -> Tensor:
 
 @pointwise("remainder(input, other)", ["T(1)", "-(g * floor_divide(input, other))"], dtype="number")
 def remainder(input: Tensor, other: Tensor) -> Tensor:
-    """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
+    """Return input - floor(input / other) * other; its sign is that of `other`, as in Python."""
 
 
 @remainder.names_node
@@ -219,7 +219,7 @@ def _(node: OpNode) -> str:
     numbers="not first",
 )
 def fmod(input: Tensor, other: Tensor) -> Tensor:
-    """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
+    """Return input - trunc(input / other) * other; its sign is the sign of `input`, as in C."""
 
 
 @fmod.names_node
@@ -230,14 +230,14 @@ def _(node: OpNode) -> str:
 @pointwise(
     "pow(input, exponent)",
     [
-        # For an exponent of 0 the base is replaced by 1: the second derivative at base 0 would be
-        # NaN.
+        # Where the exponent is 0, the base is replaced by 1. Otherwise the second derivative at a
+        # base of 0 would be NaN.
         (
             "base = where(exponent == T(0), T(1), input); "
             "where(exponent == T(0), T(0), g * (exponent * pow(base, exponent - T(1))))"
         ),
-        # The derivative is 0 if the base is 0 and the result is finite; complex exponents have no
-        # order.
+        # The derivative is 0 if the base is 0 and the result is finite. The test does not use
+        # `exponent >= 0`, because complex exponents have no order.
         "where(logical_and(input == T(0), isfinite(out)), T(0), g * (out * log(input)))",
     ],
     takes_complex=True,
@@ -246,16 +246,16 @@ def _(node: OpNode) -> str:
 def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """Return input to the power of exponent.
 
-    Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+    Raises  RuntimeError if an integer is raised to a negative integer that is a Python number;
             RuntimeError if the shapes do not broadcast
 
     Args:
         input: The base: a tensor or a number.
         exponent: A tensor or a number.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast.
+        A tensor of the broadcast shape of input and exponent.
 
     Example:
         >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
@@ -265,7 +265,8 @@ def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
 
 @pow.refusal
 def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
-    # Only the exponent is checked: an integer base wraps around, and a floating base becomes inf.
+    # Only an exponent outside the range of the dtype is refused. A base outside the range wraps
+    # around in an integer dtype, and becomes inf in a floating dtype.
     exponent = operands[1]
     if isinstance(exponent, Tensor):
         return
@@ -289,7 +290,7 @@ def neg(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input is bool.
@@ -309,10 +310,10 @@ def abs(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the same shape; real for complex input.
+        A tensor of the same shape. For complex input, the tensor is real.
 
     Raises:
         NotImplementedError: input is bool.
@@ -328,11 +329,11 @@ abs.refusal(no_bool("abs_cpu"))
 
 @pointwise("sign(input)", [ZERO])
 def sign(input: Tensor) -> Tensor:
-    """Return -1, 0 or 1 by the sign of each element; the gradient is 0.
+    """Return the sign of each element as -1, 0 or 1; the gradient is 0.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex; use sgn.
@@ -345,7 +346,7 @@ def sign(input: Tensor) -> Tensor:
 
 @pointwise("copysign(input, other)", [_RATIO, ZERO], dtype="floating", numbers="not first")
 def copysign(input: Tensor, other: Tensor) -> Tensor:
-    """Return input with the sign of other; this includes the signs of zeros and NaNs."""
+    """Return input with the signs of `other`, including the signs of zeros and NaNs."""
 
 
 @pointwise("reciprocal(input)", ["-(out * out)"], dtype="floating", takes_complex=True)
@@ -354,7 +355,7 @@ def reciprocal(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -374,7 +375,7 @@ def square(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
@@ -394,7 +395,7 @@ def sqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -414,7 +415,7 @@ def rsqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -467,7 +468,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
     factors="value",
 )
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
-    """Return input + value * tensor1 / tensor2.
+    """Return input + value * (tensor1 / tensor2).
 
     Raises  RuntimeError if tensor1 and tensor2 are integers
     """

@@ -1,4 +1,4 @@
-"""Bessel functions of orders 0 and 1, spherical Bessel and Airy functions; more in special.py."""
+"""Bessel functions of orders 0 and 1, and Airy's function Ai; i0 and i1 are in special.py."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def bessel_j1(input: Tensor) -> Tensor:
     known_as="special_bessel_y0",
 )
 def bessel_y0(input: Tensor) -> Tensor:
-    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN for
-    negative input.
-    """
+    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN below 0."""
 
 
 @pointwise(
@@ -54,9 +52,7 @@ def bessel_y0(input: Tensor) -> Tensor:
     known_as="special_bessel_y1",
 )
 def bessel_y1(input: Tensor) -> Tensor:
-    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN for
-    negative input.
-    """
+    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN below 0."""
 
 
 @pointwise(
@@ -119,9 +115,9 @@ def modified_bessel_k1(input: Tensor) -> Tensor:
     known_as="special_spherical_bessel_j0",
 )
 def spherical_bessel_j0(input: Tensor) -> Tensor:
-    """Return sin(input) / input, and 1 at 0."""
+    """Return the spherical Bessel function of order 0: sin(input) / input, and 1 at 0."""
 
 
 @pointwise("airy_ai(input)", dtype="floating", homes="special", known_as="special_airy_ai")
 def airy_ai(input: Tensor) -> Tensor:
-    """Return Airy's function Ai. As in PyTorch, it has no gradient."""
+    """Return Airy's function Ai. As in PyTorch, the function has no gradient."""

@@ -13,7 +13,7 @@ from ...tensor.methods import Number
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 
-# Common types of bounds, which need no further check; that saves time for small tensors.
+# Bounds of these common types need no further checks, which saves time for small tensors.
 _PLAIN = frozenset({float, int, type(None)})
 
 
@@ -26,7 +26,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: GivenOut = No
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: Both bounds are None.
@@ -61,7 +61,7 @@ def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
         )
     result: Any = input
     if min is not None and max is not None:
-        dtype = result_dtype([input, min, max])  # all three promote together
+        dtype = result_dtype([input, min, max])  # the common dtype of all three tensors
         result = input if dtype is input._layout.dtype else input.to(dtype)
     if min is not None:
         result = _bounded("clamp_above_tensor", result, min)
@@ -71,7 +71,7 @@ def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
 
 
 def _counted_alike(bound: Any, other: Tensor | complex) -> Any:
-    """Return a bound. A 0-d tensor is converted to a number if the other bound is a number."""
+    """Return `bound`; a 0-d tensor without a gradient becomes a number if `other` is a number."""
     if isinstance(bound, Tensor) and not bound._layout.shape and bound._edge is None:
         return bound.item() if isinstance(other, int | float) else bound
     return bound
@@ -83,12 +83,12 @@ def _bounded(name: str, input: Tensor, bound: Any) -> Tensor:
 
 @composite(homes="function method inplace", node="clamp_min")
 def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = None) -> Tensor:
-    """Return the maximum of each element and min.
+    """Return the larger of each element and the bound `min`.
 
     Args:
         input: The tensor.
         min: The lower bound, a number or a tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is complex.
@@ -103,7 +103,7 @@ def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = Non
 
 @composite(homes="function method inplace", node="clamp_max")
 def clamp_max(input: Tensor, max: Tensor | Number | None, *, out: GivenOut = None) -> Tensor:
-    """Return the minimum of each element and max."""
+    """Return the smaller of each element and the bound `max`."""
     return clamp(input, None, max, out=out)
 
 
@@ -150,7 +150,7 @@ def clamp_below(input: Tensor, bound: float) -> Tensor:
     known_as="clamp",
 )
 def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
-    """Return the maximum of input and bound; for equal elements, input gets the gradient."""
+    """Return the maximum of input and bound; where both are equal, input gets the gradient."""
 
 
 @pointwise(
@@ -160,4 +160,4 @@ def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
     known_as="clamp",
 )
 def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
-    """Return the minimum of input and bound; for equal elements, input gets the gradient."""
+    """Return the minimum of input and bound; where both are equal, input gets the gradient."""

@@ -13,7 +13,7 @@ def eq(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -34,7 +34,7 @@ def ne(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -71,7 +71,7 @@ def isnan(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -91,7 +91,7 @@ def isinf(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -111,7 +111,7 @@ def isfinite(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -141,7 +141,7 @@ def isneginf(input: Tensor) -> Tensor:
 
 @pointwise("signbit(input)", dtype="bool", homes="function method", out="same")
 def signbit(input: Tensor) -> Tensor:
-    """Return whether the sign bit of input is set, as for -0.0."""
+    """Return whether the sign bit of each element is set, which includes -0.0."""
 
 
 @pointwise("logical_not(input)", dtype="bool", takes_complex=True)
@@ -150,7 +150,7 @@ def logical_not(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
@@ -163,12 +163,12 @@ def logical_not(input: Tensor) -> Tensor:
 
 @pointwise("logical_and(input, other)", dtype="bool", numbers="nowhere", takes_complex=True)
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether both elements are not 0.
+    """Return whether the elements of input and other are both nonzero.
 
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool.
@@ -184,9 +184,9 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
 
 @pointwise("logical_or(input, other)", dtype="bool", numbers="nowhere", takes_complex=True)
 def logical_or(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether input or other is not 0."""
+    """Return whether the element of input or the element of other is nonzero."""
 
 
 @pointwise("logical_xor(input, other)", dtype="bool", numbers="nowhere", takes_complex=True)
 def logical_xor(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether exactly one of input and other is 0."""
+    """Return whether exactly one of the elements of input and other is nonzero."""

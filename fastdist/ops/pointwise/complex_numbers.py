@@ -59,13 +59,13 @@ def _(g: Tensor) -> Any:
 
 
 def real_of_array(array: Any) -> Any:
-    """Return the NumPy dtype of the parts of a raw array of complex numbers."""
+    """Return the NumPy dtype of the real and imaginary parts of the elements of a complex array."""
     return f"f{array.dtype.itemsize // 2}"
 
 
 @view_op(batch="last axes")
 def view_as_complex(input: Tensor) -> Tensor:
-    """Return a view of pairs of real numbers along the last axis as complex numbers.
+    """Return a complex view, in which each pair of real numbers along the last axis is one number.
 
     Raises  RuntimeError for a dtype other than float16, float32 and float64, or for strides that
             do not allow the view
@@ -104,7 +104,7 @@ def _(g: Tensor) -> Any:
 
 @pointwise("conj(input)", ["conj(g)"], takes_complex=True, homes="function method")
 def conj(input: Tensor) -> Tensor:
-    """Return complex numbers with the opposite sign of the imaginary part."""
+    """Return the conjugates of complex numbers: only the signs of the imaginary parts change."""
 
 
 def conjugate(input: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ def conjugate(input: Tensor) -> Tensor:
 
 
 def conjugate_view(input: Tensor) -> Tensor:
-    """Return a view of complex numbers as their conjugates; real tensors are returned unchanged."""
+    """Return a view of the conjugates of complex numbers; real tensors are returned unchanged."""
     layout = input._layout
     if not layout.dtype.is_complex:
         return input
@@ -137,7 +137,7 @@ _WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
 
 
 def is_seen_as(input: Tensor, change: str) -> bool:
-    """Return whether a tensor is a lazy view that computes the op `change` when it is read."""
+    """Return whether a tensor is a lazy view of the op named `change`, such as "conj"."""
     one = unbatched(input)
     return isinstance(one, LazyConjNeg) and one.change.name == change
 
@@ -172,9 +172,10 @@ def imaginary_part(input: Tensor) -> Tensor:
 
 @composite(homes="function", name="complex", out="same", node="complex", memory="apart")
 def complex_of(real: Tensor, imag: Tensor) -> Tensor:
-    """Return complex numbers made from their parts, which broadcast and must have the same dtype.
+    """Return complex numbers made from real and imaginary parts of one dtype, which broadcast.
 
-    Raises  RuntimeError for parts of other dtypes than float32 and float64, or of different dtypes
+    Raises  RuntimeError if the parts have different dtypes, or a dtype that is neither float32 nor
+            float64
     """
     _require_parts(real, imag)
     made: Any = view_as_complex(_paired(real, imag))
@@ -202,15 +203,15 @@ def _paired(real: Tensor, imag: Tensor) -> Tensor:
 
 @composite(homes="function", out="same", node="polar", memory="apart")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Return complex numbers with the given absolute values and angles, in radians.
+    """Return complex numbers with the given absolute values, and the given angles in radians.
 
-    Raises  RuntimeError for the same arguments as `complex`
+    Raises  RuntimeError in the same cases as `complex`
     """
     _require_parts(abs, angle)
     return complex_of(abs * angle.cos(), abs * angle.sin())
 
 
-# The masks below make gradients at 0 equal to 0, as in PyTorch.
+# The masks in complex_size and complex_sign make gradients at 0 equal to 0, as in PyTorch.
 
 
 def complex_size(input: Tensor) -> Any:
@@ -220,13 +221,13 @@ def complex_size(input: Tensor) -> Any:
     size = real.where(~nothing, ones_like(real)).hypot(imag).masked_fill(nothing, 0.0)
     if not is_differentiated(input) or not bool(unbatched(nothing).any()):
         return size
-    # Computed as a norm, because its second derivatives at 0 are defined.
+    # Zeros get their absolute values from vector_norm, whose second derivatives at 0 are defined.
     norm = OPS["vector_norm"](stack((real, imag), -1), 2.0, -1)
     return norm.where(nothing, size)
 
 
 def complex_sign(input: Tensor) -> Any:
-    """Return complex numbers divided by their absolute values; 0 for 0."""
+    """Return complex numbers divided by their absolute values. The result for 0 is 0."""
     nothing = input == 0
     size = complex_size(input).masked_fill(nothing, 1.0)
     return (input / size).where(~nothing, zeros_like(input))
@@ -234,7 +235,7 @@ def complex_sign(input: Tensor) -> Any:
 
 @composite(homes="function method inplace")
 def sgn(input: Tensor, *, out: GivenOut = None) -> Tensor:
-    """Return the sign of real numbers (-1, 0 or 1); complex numbers divided by their absolute
+    """Return the signs of real numbers (-1, 0 or 1), or complex numbers divided by their absolute
     values.
     """
     if input._layout.dtype.is_complex:

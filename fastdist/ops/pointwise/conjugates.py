@@ -1,8 +1,8 @@
 """Functions of real and complex numbers: conjugates and parts.
 
 A real tensor is its own conjugate and its own real part, and is returned unchanged. The conjugate
-of a complex tensor is a view that is computed when it is read: see Note [Lazily conjugated views]
-in graph/lazy_conj_neg.py.
+of a complex tensor is a view, whose values are computed when they are read: see Note [Lazily
+conjugated views] in graph/lazy_conj_neg.py.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .complex_numbers import conjugate, conjugate_view, imaginary_part, is_seen_
 
 @composite()
 def conj(input: Tensor) -> Tensor:
-    """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
+    """Return a view of the conjugates of complex numbers; real tensors are returned unchanged.
 
-    Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
-            resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
-            read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-            type(). The view of an instance of a user's subclass is not an instance of that
-            subclass. A sparse tensor is copied
+    Note    the view shares the memory of input, so writes into the view change input. is_conj() of
+            the view is True, and resolve_conj() returns a copy. Each op computes the conjugates
+            again, so resolve a view that is read often. The view is an instance of a subclass of
+            Tensor: use isinstance(), not type(). If input is an instance of a user's subclass, the
+            view is not an instance of that subclass. A sparse tensor is copied
 
     Args:
         input: The tensor.
@@ -47,7 +47,7 @@ def conj_physical(input: Tensor) -> Tensor:
 @composite()
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
-    # Real numbers are written, too, so that the version changes as in PyTorch.
+    # Real numbers are written, too, so that the version of the tensor changes as in PyTorch.
     return input.copy_(conjugate(input))
 
 
@@ -91,7 +91,7 @@ def is_conj(input: Tensor) -> bool:
 
 @composite()
 def is_neg(input: Tensor) -> bool:
-    """Return whether the tensor is a lazily negated view, such as imag of a conjugated view."""
+    """Return whether the tensor is a lazily negated view, such as `imag` of a conjugated view."""
     return is_seen_as(input, "neg")
 
 

@@ -23,15 +23,15 @@ def div(
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast; integers give the default dtype unless
-        rounded.
+        A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
+        the quotient has the default dtype.
 
     Raises:
         RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-        RuntimeError: Integers are divided by 0 and rounded.
+        RuntimeError: Integers are divided by 0 with a rounding_mode.
 
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
@@ -52,8 +52,8 @@ def div(
     if dtype.is_floating_point:
         return trunc_divide.public(input, other, out=out)
     input, other = (o.to(dtype) if isinstance(o, Tensor) else o for o in (input, other))
-    # fmod has the sign of input, so this quotient is rounded towards zero.
+    # fmod has the sign of input, so (input - fmod) / other is the quotient, rounded towards 0.
     rest = fmod(input, other)
-    # Computed by addition, because input may be bool, for which subtraction is not defined.
+    # -1 * rest is added, because input may be bool, and subtraction is not defined for bool.
     whole = add(input, rest, alpha=-1)
     return floor_divide.public(whole, other, out=out)

@@ -1,4 +1,4 @@
-"""Powers in float64 (float_power), products with powers of 2 (ldexp), and their inverse (frexp)."""
+"""Powers in float64 (float_power), and powers of 2: ldexp and its inverse, frexp."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def float_power(
 
 @composite(name="float_power_", homes="method")
 def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
-    """In-place version of float_power, for tensors that have the dtype of its result."""
+    """Compute float_power in place; input must have the result's dtype, float64 or complex128."""
     _require_wide("base given to float_power_", input, _dtype_of_float_power((input, exponent)))
     return inplace_of("float_power", float_power)(input, exponent)
 
@@ -64,7 +64,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
         raise NoKernelError("\"ldexp_cpu_exp\" not implemented for 'Bool': cast other with .int()")
     dtype = result_dtype([input, 1.0])
     if not other._layout.dtype.may_have_gradient and not dtype.is_complex:
-        # Computed in float64 and in two steps, because 2**other may overflow the dtype, or float64.
+        # Multiply in float64, and in two steps: 2**other may overflow the dtype, or even float64.
         whole = other.to(int64)
         half = floor_divide(whole, 2)
         wide = input.to(float64) * 2.0 ** half.to(float64) * 2.0 ** (whole - half).to(float64)
@@ -76,7 +76,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
 @composite(out="same", node="frexp")
 def frexp(input: Tensor) -> Any:
     """Return (mantissa, exponent), where input is mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
-    This waits for a device.
+    If input is not on the CPU, the call waits for the device.
 
     Dtype   exponent is int32
     Raises  RuntimeError for integers and bool

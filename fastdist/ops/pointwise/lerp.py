@@ -22,14 +22,14 @@ from ...tensor.tensor import Tensor
 def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
     """Return input + weight * (end - input).
 
-    Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
-            dtype that is not 0-d
+    Raises  RuntimeError if input has an integer dtype, if input and end have different dtypes, or
+            if weight has axes and a different dtype than input
 
     Args:
         input: The tensor.
         end: The result for weight 1.
         weight: A number or a tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -42,7 +42,7 @@ def _(node: OpNode) -> str:
     return "lerp" if node.has_number("weight") else "lerp.1"
 
 
-# In this error PyTorch uses the C++ names of dtypes.
+# PyTorch's error for different dtypes calls the dtypes by these C++ names.
 _C_NAMES = {
     "bool": "bool",
     "uint8": "unsigned char",
@@ -69,7 +69,7 @@ def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> str | None:
     is_tensor = isinstance(weight, Tensor)
     if not is_tensor and not (isinstance(weight, complex) and not input.is_complex):
         require_held(weight, input.computes_in)
-    # A 0-d weight is cast, like a number.
+    # A 0-d weight may have any dtype: it is cast, like a number.
     has_axes = is_tensor and bool(weight._layout.shape)
     for name, other in (("end", end), ("weight", kind)) if has_axes else (("end", end),):
         if other is not input:

@@ -34,7 +34,7 @@ def _(dtypes: list[DType], operands: Any) -> None:
     if not numbers:
         return
     met = result_dtype(given)
-    if not met.is_half:  # in half types numbers may round to inf, as in PyTorch
+    if not met.is_half:  # in half types, numbers out of range become inf, as in PyTorch
         for number in numbers:
             require_held(number, met)
 
@@ -46,16 +46,16 @@ def _(dtypes: list[DType], operands: Any) -> None:
     takes_complex=True,
 )
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    """Return input with elements replaced by value where mask is true.
+    """Return input with the elements replaced by `value` where mask is true.
 
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
-        RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
+        RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -70,7 +70,8 @@ def _(node: OpNode) -> str:
 
 @masked_fill.refusal
 def _(dtypes: list[DType], operands: Any) -> None:
-    # The value is read on the CPU only: reading it on a device would wait for the device.
+    # Only a value on the CPU is checked. A check of a value on another device would wait for that
+    # device.
     value = operands[2]
     if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value._layout.shape:
         return

@@ -10,9 +10,9 @@ from ...tensor.tensor import Tensor
 from ..refusals import floating_only
 
 # Note [Gradients at ties]
-# Where both operands of maximum are equal, each gets half of the gradient, whereas fmax gives all
-# of it to the first. Both are PyTorch's choices, and may affect models that were tuned with
-# PyTorch.
+# Where both operands of maximum are equal, each operand gets half of the gradient. In fmax the
+# first operand gets the whole gradient. PyTorch makes the same choices, and models that were tuned
+# with PyTorch may depend on these choices.
 
 
 @pointwise(
@@ -30,10 +30,10 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -60,10 +60,10 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype to which they promote.
+        A tensor of the broadcast shape of input and other, in their promoted dtype.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -108,7 +108,7 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     out="same",
 )
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """Return 0 for negative input, 1 for positive input, and values where input is 0."""
+    """Return 0 for negative input, 1 for positive input, and `values` where input is 0."""
 
 
 @heaviside.refusal
@@ -125,8 +125,8 @@ def _(dtypes: Sequence[DType]) -> str | None:
     numbers="nowhere",
 )
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """Return the next floating-point number after input in the direction of other, or other if both
-    are equal. The gradient of input is 1, and 0 where both are equal.
+    """Return the next floating-point number after input in the direction of `other`, or `other`
+    where both are equal. The derivative by input is 1, or 0 where both are equal.
     """
 
 

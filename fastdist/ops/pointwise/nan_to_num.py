@@ -25,9 +25,9 @@ def nan_to_num(
     Args:
         input: The tensor.
         nan: The replacement for NaN; 0 if None.
-        posinf: The replacement for inf; the largest number of the dtype if None.
-        neginf: The replacement for -inf; the smallest number of the dtype if None.
-        out: A tensor into which the result is written, in place of a new one.
+        posinf: The replacement for inf; the largest finite number of the dtype if None.
+        neginf: The replacement for -inf; the smallest (negative) finite number if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         TypeError: nan, posinf or neginf is not a number.
@@ -44,7 +44,7 @@ def nan_to_num(
         return store_in_out("nan_to_num", out, input.clone(), (input,), "same", "apart")
     largest = float(float_limits(dtype).max)
     numbers = (
-        0.0 if nan is None else float(nan),  # also converts an integer of any size
+        0.0 if nan is None else float(nan),  # float() also accepts an int of more than 64 bits
         largest if posinf is None else float(posinf),
         -largest if neginf is None else float(neginf),
     )

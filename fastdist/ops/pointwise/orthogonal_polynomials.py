@@ -1,6 +1,7 @@
-"""The orthogonal polynomials of `torch.special`, for an input and a degree n, which is truncated.
+"""The orthogonal polynomials of `torch.special`, of degree `n` at the points `input`.
 
-As in PyTorch they have no gradient, and are 0 for a negative degree.
+The degree is truncated to an integer. As in PyTorch, the polynomials have no gradient, and are 0
+for a negative degree.
 """
 
 from __future__ import annotations

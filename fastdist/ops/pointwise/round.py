@@ -16,8 +16,8 @@ def round(input: Tensor, *, decimals: int = 0, out: GivenOut = None) -> Tensor:
 
     Args:
         input: The tensor.
-        decimals: The number of decimals; negative ones round to tens, hundreds and so on.
-        out: A tensor into which the result is written, in place of a new one.
+        decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.

@@ -13,7 +13,7 @@ def floor(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -33,7 +33,7 @@ def ceil(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -49,7 +49,7 @@ ceil.refusal(no_bool("ceil_vml_cpu"))
 
 @pointwise("round(input)", [ZERO])
 def round(input: Tensor) -> Tensor:
-    """Return the nearest integer, the even one for ties; the gradient is 0."""
+    """Return the nearest integer, or the even one of two equally near; the gradient is 0."""
 
 
 round.refusal(no_bool("round_vml_cpu"))
@@ -65,7 +65,7 @@ trunc.refusal(no_bool("trunc_vml_cpu"))
 
 @pointwise("input - trunc(input)", ["T(1)"], dtype="number")
 def frac(input: Tensor) -> Tensor:
-    """Return the fractional part of input, which has the sign of input."""
+    """Return the fractional part of each element; it has the sign of the element."""
 
 
 frac.refusal(floating_only("frac_cpu"))

@@ -59,9 +59,9 @@ def i1e(input: Tensor) -> Tensor:
     """Return exp(-|input|) * i1(input)."""
 
 
-# The derivative 2 * x * erfcx(x) - 2 / sqrt(pi) suffers from cancellation for large x. From 10 on
-# it is computed by its asymptotic series in v = 1 / (2 * x**2), of which the first omitted term is
-# below 1e-16 of the sum.
+# The derivative 2 * x * erfcx(x) - 2 / sqrt(pi) suffers from cancellation for large x. For x > 10,
+# the derivative is computed by its asymptotic series in v = 1 / (2 * x**2). The first omitted term
+# of the series is below 1e-16 of the sum.
 _ERFCX_SERIES = (
     "T(1) + v * (T(-3) + v * (T(15) + v * (T(-105) + v * (T(945) + v * (T(-10395) + v"
     " * (T(135135) + v * (T(-2027025) + v * (T(34459425) + v * (T(-654729075) + v *"
@@ -96,7 +96,7 @@ def erfcx(input: Tensor) -> Tensor:
     known_as="special_ndtr",
 )
 def ndtr(input: Tensor) -> Tensor:
-    """Return the probability that a standard normal number is smaller than input."""
+    """Return the probability that a standard normal random number is smaller than input."""
 
 
 @pointwise(
@@ -107,14 +107,15 @@ def ndtr(input: Tensor) -> Tensor:
     known_as="special_ndtri",
 )
 def ndtri(input: Tensor) -> Tensor:
-    """Return the inverse of ndtr: the quantile of the standard normal distribution for input."""
+    """Return the inverse of ndtr: the quantile of the standard normal distribution at `input`."""
 
 
 @pointwise(
     "z = input * T(0.5 ** 0.5); where(input < T(-1), log(erfcx(-z) / T(2)) - z * z, "
     "log1p(erfc(z) / T(-2)))",
     ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
-    # Above 1 the quotient is computed with erfc, because erfcx overflows for large arguments.
+    # Above 1 the derivative is computed with erfc, because erfcx overflows for large negative
+    # arguments.
     tails=[
         (
             "far = input > T(1); low = where(far, T(0), input) * T(-(0.5 ** 0.5)); "
@@ -174,7 +175,7 @@ def zeta(input: Tensor, other: Tensor) -> Tensor:
     numbers="nowhere",
 )
 def igamma(input: Tensor, other: Tensor) -> Tensor:
-    """Return the regularised lower incomplete gamma function of input at other."""
+    """Return the regularised lower incomplete gamma function P(a, x) for a = input, x = other."""
 
 
 @pointwise(
@@ -184,7 +185,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
     numbers="nowhere",
 )
 def igammac(input: Tensor, other: Tensor) -> Tensor:
-    """Return the regularised upper incomplete gamma function of input at other."""
+    """Return the regularised upper incomplete gamma function Q(a, x) for a = input, x = other."""
 
 
 igamma.refusal(floating_only("igamma_cpu"))
@@ -193,8 +194,8 @@ igammac.refusal(floating_only("igammac_cpu"))
 
 @pointwise("gamma_slope(input, other)", dtype="floating", homes="nowhere", known_as="digamma")
 def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
-    """Return the derivative of a gamma number `other` with respect to its concentration, input, at
-    a fixed quantile.
+    """Return the derivative of `other`, a gamma-distributed random number, with respect to its
+    concentration `input`. The derivative holds for a fixed quantile.
     """
 
 
@@ -205,15 +206,16 @@ def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return `drawn`, gamma numbers with the concentrations `input`. The gradient is the
-    derivative of a draw at a fixed quantile.
+    """Return `drawn`, gamma-distributed random numbers with the concentrations `input`. The
+    gradient is the derivative of each number at a fixed quantile.
     """
 
 
 @pointwise(
     "where(isnan(input), input, drawn)",
     [
-        # For draws below exp(-36), the quantile in float64 is x ** input / gamma(input + 1).
+        # For numbers x below exp(-36), the distribution function is x ** input / gamma(input + 1)
+        # to the precision of float64.
         (
             "small = out < T(-36); log_x = where(small, T(0), out); where(small, "
             "g * ((digamma(input + T(1)) - out) / input), "
@@ -225,8 +227,9 @@ def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def log_gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return `drawn`, logarithms of gamma numbers with the concentrations `input`. The gradient
-    is gamma_of's divided by the gamma number. It is finite even where the gamma number underflows.
+    """Return `drawn`, the logarithms of gamma-distributed random numbers with the concentrations
+    `input`. The gradient is the gradient of gamma_of divided by the random number. The quotient is
+    finite even where the random number underflows.
     """
 
 

@@ -18,7 +18,7 @@ def exp(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -50,7 +50,7 @@ def log(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -72,7 +72,7 @@ def log2(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -94,7 +94,7 @@ def log10(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -114,7 +114,7 @@ def log1p(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -167,7 +167,7 @@ logaddexp2.refusal(floating_only("logaddexp2_cpu"))
 @pointwise(
     "where(isnan(other), other, where(input == T(0), T(0), input * log(other)))",
     [
-        # A gradient g of 0 gives 0 even where the logarithm is not finite.
+        # For a gradient g of 0, the result is 0 even where the logarithm is not finite.
         (
             "where(logical_or(logical_and(logical_or(input == T(0), g == T(0)), other <= T(0)), "
             "logical_and(g == T(0), other == T(inf))), T(0), g * log(other))"
@@ -190,11 +190,11 @@ def _(node: Any) -> str:
 
 @pointwise("sin(input)", ["cos(input)"], dtype="floating", takes_complex=True)
 def sin(input: Tensor) -> Tensor:
-    """Return the sine of each element, in radians.
+    """Return the sine of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -210,11 +210,11 @@ def sin(input: Tensor) -> Tensor:
 
 @pointwise("cos(input)", ["-sin(input)"], dtype="floating", takes_complex=True)
 def cos(input: Tensor) -> Tensor:
-    """Return the cosine of each element, in radians.
+    """Return the cosine of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -230,11 +230,11 @@ def cos(input: Tensor) -> Tensor:
 
 @pointwise("tan(input)", ["T(1) + out * out"], dtype="floating", takes_complex=True)
 def tan(input: Tensor) -> Tensor:
-    """Return the tangent of each element, in radians.
+    """Return the tangent of each element; the elements are angles in radians.
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
@@ -265,7 +265,7 @@ def acos(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -291,9 +291,9 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     """Return the angle in radians, from -pi to pi, of the point (other, input).
 
     Args:
-        input: The tensor.
+        input: The y coordinates of the points.
         other: The x coordinates of the points; a tensor that broadcasts with input.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -314,7 +314,7 @@ def cosh(input: Tensor) -> Tensor:
 @pointwise(
     "tanh(input)",
     ["T(1) - out * out"],
-    # This is 1 / cosh**2, but computing cosh**2 would overflow.
+    # The derivative is 1 / cosh**2. This expression avoids cosh**2, which would overflow.
     tails=[
         "e = exp(where(input < T(0), input, -input) * T(2)); T(4) * e / ((T(1) + e) * (T(1) + e))"
     ],
@@ -327,7 +327,7 @@ def tanh(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -348,8 +348,8 @@ def asinh(input: Tensor) -> Tensor:
 
 @pointwise(
     "acosh(input)",
-    # Two roots, because the root of the product has the wrong sign for numbers with a negative real
-    # part.
+    # The derivative is a product of two reciprocal roots. The reciprocal root of the product would
+    # have the wrong sign for complex numbers with a negative real part.
     ["rsqrt(input - T(1)) * rsqrt(input + T(1))"],
     dtype="floating",
     takes_complex=True,
@@ -372,7 +372,7 @@ def atanh(input: Tensor) -> Tensor:
 @pointwise(
     "where(input == T(0), T(1), sin(T(pi) * input) / (T(pi) * input))",
     [
-        # Near 0 the series is used, because the difference of the two terms loses precision there.
+        # Near 0 the derivative is a series, because cos(p) - sin(p) / p loses precision there.
         (
             "p = T(pi) * input; near = abs(p) < T(0.3); "
             "low = where(near, p, T(0)); high = where(near, T(1), p); s = low * low; "

@@ -16,13 +16,13 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition is true, a tensor or a number.
-        other: The values elsewhere.
-        out: A tensor into which the result is written, in place of a new one.
+        input: The values where condition is true, a tensor or a number; None: see Returns.
+        other: The values elsewhere; None: see Returns.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
-        tensors, as `nonzero(as_tuple=True)` returns.
+        A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
+        of index tensors, as `nonzero(as_tuple=True)` returns.
 
     Raises:
         TypeError: An argument is neither a tensor nor a number.

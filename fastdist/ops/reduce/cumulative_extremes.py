@@ -20,17 +20,18 @@ from .cumulative_sums import moved, recurrence
 
 @structured("reduce.scan.cummax", homes="nowhere", known_as="cummax")
 def cummax_along(input: Tensor, dim: int) -> Tensor:
-    """Return the cumulative maximum along dim, and its index."""
+    """Return the cumulative maxima along dim, and their indices."""
 
 
 @structured("reduce.scan.cummin", homes="nowhere", known_as="cummin")
 def cummin_along(input: Tensor, dim: int) -> Tensor:
-    """Return the cumulative minimum along dim, and its index."""
+    """Return the cumulative minima along dim, and their indices."""
 
 
 def _extreme(name: str, op: StructuredOp) -> None:
-    """Add the plan and derivatives of cummax_along or cummin_along. The values are gathered at the
-    indices, so an element that is the extreme of several positions gets the sum of their gradients.
+    """Add the plan and derivatives of cummax_along or cummin_along. Each result is the element of
+    input at the returned index. So an element that is the extreme at several positions gets the sum
+    of the gradients at these positions.
     """
 
     @op.plan
@@ -54,13 +55,13 @@ _extreme("cummin", cummin_along)
 
 @composite(out="same", known_as="")
 def cummax(input: Tensor, dim: int) -> Any:
-    """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
+    """Return the cumulative maxima along dim, and the last index of each; NaN from a NaN on."""
     return return_types.cummax(*cummax_along(input, dim))
 
 
 @composite(out="same", known_as="")
 def cummin(input: Tensor, dim: int) -> Any:
-    """Return the cumulative minimum along dim, and its last index; NaN after the first NaN."""
+    """Return the cumulative minima along dim, and the last index of each; NaN from a NaN on."""
     return return_types.cummin(*cummin_along(input, dim))
 
 
@@ -82,19 +83,22 @@ def _(input: Tensor, dim: int) -> Plan:
 
 
 # Note [Derivatives of running log-sums]
-# out[k] = logaddexp(out[k - 1], input[k]). Let d[k] = out[k - 1] - input[k]. The tangent of out[k]
-# is a weighted mean of the previous tangent, with weight sigmoid(d), and of the element's tangent,
-# with weight sigmoid(-d). So all weights are at most 1, and no division is needed:
+# out[k] = logaddexp(out[k - 1], input[k]). Let d[k] = out[k - 1] - input[k]. The tangent t[k] of
+# out[k] is a weighted mean of t[k - 1], with the weight sigmoid(d[k]), and of input_t[k], the
+# tangent of input[k], with the weight sigmoid(-d[k]). So all weights are at most 1, and no division
+# is needed:
 #
 #     t[k] = sigmoid(d[k]) * t[k - 1] + sigmoid(-d[k]) * input_t[k]
 #
-# The gradient is the adjoint recurrence, so derivatives of all orders exist. The derivative of both
-# weights is, up to its sign, sigmoid(d) * sigmoid(-d), which does not suffer from cancellation.
+# The gradient is computed by the adjoint recurrence, so derivatives of all orders exist. The
+# derivative of both weights is, up to its sign, sigmoid(d) * sigmoid(-d). This product does not
+# suffer from cancellation.
 
 
 def _above_input(input: Tensor, out: Tensor | None, dim: int) -> Any:
-    """Return the log-sum before each element minus the element. The result is inf where both are
-    the same infinity: such elements get no share of the gradient, as in logsumexp.
+    """Return d[k] of the Note: the log-sum before each element minus the element. The difference of
+    two equal infinities counts as inf. So an element of -inf gets no share of the gradient, as in
+    logsumexp.
     """
     before = moved(out, dim, first=-float("inf"))
     both = logical_and(before == input, isinf(input))
@@ -107,7 +111,7 @@ def _own_share(input: Tensor) -> Any:
 
 
 def _share(input: Tensor, above: Tensor) -> Any:
-    """Return the share of each element in the sum up to it; NaN for inf."""
+    """Return the weight sigmoid(-d[k]) of each element (see the Note); NaN for elements of inf."""
     return _logistic(where(input == float("inf"), float("nan"), -above))
 
 

@@ -39,8 +39,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis along which to add.
-        dtype: The dtype in which to add, and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype of the additions and of the result; int64 for integers if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -82,16 +82,16 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
 
 
 # Note [Derivatives of running products]
-# out[k] = input[k] * out[k - 1] is a linear recurrence. Its tangent t and its gradient are linear
-# recurrences, too:
+# out[k] = input[k] * out[k - 1] is a linear recurrence. The tangent t of out and the gradient of
+# input are computed by linear recurrences, too (g is the gradient of out):
 #
 #     t[k] = input[k] * t[k - 1] + input_t[k] * out[k - 1]
 #     s[k] = input[k + 1] * s[k + 1] + g[k],  and the gradient is s[k] * out[k - 1]
 #
-# Each takes one pass and no division, so it is correct for zeros. The op `recurrence` computes
-# both. They are adjoint to each other, so derivatives of all orders take a few passes. If no
-# element is 0, both can be computed as quotients of sums, by ops that are only limited by memory
-# bandwidth.
+# Each recurrence takes one pass over the elements and no division, so the results are correct for
+# zeros. The op `recurrence` computes t and s. The two recurrences are adjoint to each other, so
+# derivatives of all orders take a few passes. If no element is 0, cumulative sums and quotients
+# replace the recurrences. These ops are only limited by memory bandwidth.
 
 
 def has_zero(input: Tensor) -> bool:
@@ -135,8 +135,8 @@ def product_after(input: Tensor, dim: int) -> Any:
 
 
 def moved(x: Any, dim: int, *, first: float) -> Any:
-    """Return x shifted forward by one along dim: `first` is inserted, and the last
-    element dropped.
+    """Return x shifted forward by one along dim: `first` is inserted at the start, and the last
+    element is dropped.
     """
     shape = x._layout.shape
     if not shape[dim]:
@@ -146,7 +146,7 @@ def moved(x: Any, dim: int, *, first: float) -> Any:
 
 
 def _moved_back(x: Tensor, dim: int) -> Any:
-    """Return x shifted back by one along dim: the first element is dropped, and 0 appended."""
+    """Return x shifted back by one along dim: the first element is dropped, and 0 is appended."""
     shape = x._layout.shape
     if not shape[dim]:
         return x

@@ -20,8 +20,8 @@ def diff(
     prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """Return the n-th differences of neighbours along dim, after joining prepend and append to
-    input.
+    """Return the n-th differences between neighbours along dim. First, `prepend` and `append` are
+    joined to input.
 
     Args:
         input: The tensor.
@@ -29,7 +29,7 @@ def diff(
         dim: The axis.
         prepend: A tensor to insert before input; nothing if None.
         append: A tensor to append to input; nothing if None.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has no axes, or n is negative.
@@ -61,7 +61,7 @@ def diff(
 
 
 def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
-    """Return end if it can be joined to input along axis.
+    """Return `end` if it can be joined to input along axis.
 
     Raises  RuntimeError if it cannot be joined
     """

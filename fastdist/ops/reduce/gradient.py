@@ -18,14 +18,14 @@ from ..shape.splitting import narrow
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Axes = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
-    """Return the estimated derivatives of input along each axis in dim (all, by default). In the
-    interior they are accurate to second order.
+    """Return estimates of the derivatives of input along each axis in dim, by default all axes. In
+    the interior of input, the estimates are accurate to second order.
 
-    spacing is the distance between neighbours: None for 1, a number for all axes, or a sequence
-    with a number or a vector of coordinates for each axis. At the ends of an axis, edge_order 1
-    uses two elements and edge_order 2 uses three.
+    spacing specifies the distance between neighbours: None for 1, a number for all axes, or a
+    sequence with one item per axis, which is a number or a vector of coordinates. At the ends of an
+    axis, the estimates use two elements for edge_order 1, and three for edge_order 2.
 
-    Dtype   floating -> the same; integers but uint8 -> the default dtype
+    Dtype   floating -> the same; integers except uint8 -> the default dtype
     Raises  RuntimeError for an axis with fewer than edge_order + 1 elements
     Source  Fornberg 1988, "Generation of finite difference formulas on arbitrarily spaced grids"
     """
@@ -58,7 +58,7 @@ def _axes(dim: Any, ndim: int) -> list[int]:
 
 
 def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> list[Any]:
-    """Return for each axis the distance between neighbours, or the coordinates of its elements."""
+    """Return, for each axis, the distance between neighbours, or the coordinates along the axis."""
     if spacing is None:
         return [1] * len(axes)
     if not isinstance(spacing, tuple | list):
@@ -91,7 +91,7 @@ def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> 
 
 
 def _along(input: Tensor, axis: int, step: float, edge_order: int) -> Tensor:
-    """Return the derivatives along one axis, from three neighbours, or from two at the ends.
+    """Return the derivatives along one axis, from three neighbours, or edge_order + 1 at the ends.
 
     Let `before` be the distance from the first to the second of three neighbours, and `behind` the
     distance from the second to the third. The derivative at the second is the derivative of the
@@ -135,7 +135,7 @@ def _along(input: Tensor, axis: int, step: float, edge_order: int) -> Tensor:
 
 
 def _at_end(first: Tensor, second: Tensor, third: Tensor, before: Any, behind: Any) -> Any:
-    """Return the derivative, at the first of three neighbours, of the parabola through them."""
+    """Return the derivative of the parabola through three neighbours, at the first of them."""
     both = before + behind
     return (
         -(2.0 * before + behind) / (before * both) * first

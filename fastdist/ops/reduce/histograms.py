@@ -29,7 +29,7 @@ def _require_floating(kernel: str, input: Tensor) -> None:
 
 
 def _range(name: str, input: Tensor, low: float, high: float) -> tuple[float, float]:
-    """Return the given range, or the range of input if both given ends are equal."""
+    """Return (low, high), or the range of the elements of input if low and high are equal."""
     if low == high and input._layout.numel:
         low, high = ends_of(input)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -40,7 +40,9 @@ def _range(name: str, input: Tensor, low: float, high: float) -> tuple[float, fl
 
 
 def _around(input: Tensor, number: float, reach: float) -> tuple[float, float]:
-    """Return bounds at least `reach` from a number, and different from it in its dtype."""
+    """Return bounds below and above a number. Each bound is at least `reach` away from the number,
+    and different from the number in the dtype of input.
+    """
     dtype = input._layout.dtype
     size = dtype.numpy.type(abs(number))
     reach = max(reach, 2 * float(size - np.nextafter(size, dtype.numpy.type(0))))
@@ -64,8 +66,8 @@ def _outer_edges(name: str, column: Tensor, given: Sequence[float] | None) -> tu
 
 
 def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
-    """Return the number of points in each cell between neighbouring edges of all columns, or the
-    sum of their weights. The last edge belongs to the last interval.
+    """Return the number of points, or the sum of their weights, in each cell of a grid. The edges
+    of each column divide its axis into intervals. The last interval includes the last edge.
     """
     shape = [edge._layout.numel - 1 for edge in edges]
     first = columns[0]
@@ -85,16 +87,17 @@ def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
 
 @composite(out="same")
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """Return the number of elements in each of `bins` equal intervals from min to max. If both are
-    0, they are the smallest and the largest element. Elements outside are ignored.
+    """Return the number of elements in each of `bins` equal intervals from min to max. If min and
+    max are equal, the intervals range from the smallest to the largest element. Elements outside
+    the intervals are ignored.
     """
     _require_floating("histogram_cpu", input)
     if bins <= 0:
         raise ShapeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     values: Any = input.detach()
     low, high = _range("torch.histc", values, float(min), float(max))
-    # In half types elements would be rounded to wrong intervals, and counts would stop at 256 or
-    # 2048.
+    # In half types, elements would be rounded into wrong intervals, and counts would stop at 256
+    # (bfloat16) or 2048 (float16).
     flat = values.reshape(-1).to(values._layout.dtype.computes_in)
     low, high = [held(end, flat._layout.dtype).item() for end in (low, high)]
     inside = (flat >= low) & (flat <= high)
@@ -105,14 +108,14 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 
 def _places_of(values: Tensor, low: float, high: float, bins: int) -> Any:
-    """Return the index of each value's bin among equal bins from low to high."""
+    """Return the index of the bin of each value; the bins are equal intervals from low to high."""
     dtype = values._layout.dtype
     if (high - low) * bins > float(float_limits(dtype).max):
-        # Products would overflow, so values are compared with the edges, as in `histogram`.
+        # (values - low) * bins would overflow, so the values are compared with the edges instead.
         edges = linspace(low, high, bins + 1, dtype=dtype, device=values.device)
         places: Any = searchsorted(edges, values, right=True) - 1
     else:
-        # This order of operations rounds like PyTorch.
+        # This order of operations rounds in the same way as PyTorch.
         places = ((values - low) * bins / (high - low)).to(int64)
     return places.clamp(max=bins - 1)
 
@@ -126,8 +129,8 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """Return (hist, bin_edges), where hist has the number of elements in each interval, or the sum
-    of their weights. bins is a number of equal intervals, or a sequence of edges.
+    """Return (hist, bin_edges). hist holds the number of elements in each interval, or the sum of
+    their weights. bins is a number of equal intervals, or a tensor of edges.
     """
     weights = None if weight is None else weight.reshape(-1)
     _require_weights(input._layout.shape, weight)
@@ -144,14 +147,15 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """Return (hist, bin_edges), where hist has the number of points in each box, or the sum of
-    their weights. The last axis of input holds the coordinates of a point.
+    """Return (hist, bin_edges). hist holds the number of points in each box, or the sum of their
+    weights. The last axis of input holds the coordinates of a point.
 
-    bins is a number of equal intervals for all axes, a sequence of such numbers, or a sequence of
-    edges for each axis. range holds the outermost edges of all axes in one sequence.
+    bins is a number of equal intervals for all axes, or a sequence with one item for each axis: a
+    number of intervals, or a tensor of edges. range holds the outermost edges of all axes in one
+    sequence.
 
     Shape   (..., D) -> D axes
-    Raises  RuntimeError unless bins has D items, and range 2 * D
+    Raises  RuntimeError if a sequence bins does not have D items, or range does not have 2 * D
     """
     layout = input._layout
     if len(layout.shape) < 2:
@@ -220,7 +224,7 @@ def _require_weights(shape: tuple[int, ...], weight: Tensor | None) -> None:
 
 
 def _density(hist: Tensor, edges: list[Any]) -> Any:
-    """Return counts divided by their sum and by the volumes of their boxes."""
+    """Return the counts divided by their sum, and by the volume of each box."""
     hist = hist / hist.sum()
     for axis, edge in enumerate(edges):
         widths = edge[1:] - edge[:-1]
@@ -228,7 +232,7 @@ def _density(hist: Tensor, edges: list[Any]) -> Any:
     return hist
 
 
-# The maximal number of values that `isin` compares with each element; for more, sorting is faster.
+# `isin` compares each element with at most this many values; for more values, sorting is faster.
 _COMPARED = 8
 
 
@@ -236,7 +240,7 @@ _COMPARED = 8
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
-    """Return which of elements occur in test_elements; NaN never does."""
+    """Return whether each of `elements` occurs in `test_elements`; NaN never does."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError(
             "isin() received an invalid combination of arguments: expected one Tensor at least, "
@@ -261,7 +265,7 @@ def isin(
         return full(given._layout.shape, bool(invert), dtype=bool_, device=given.device)
     first, second = given._layout.dtype, among._layout.dtype
     if first is not second and (first.is_half or second.is_half):
-        # Cast explicitly, because NumPy cannot promote bfloat16 with other dtypes.
+        # Cast here, because NumPy cannot promote bfloat16 with other dtypes.
         given, among = [one.to(promote(first, second)) for one in (given, among)]
     among, known = among.reshape(-1), None
     if among._layout.numel <= _COMPARED:
@@ -284,8 +288,8 @@ def isin(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Return the first of each run of equal elements, or of slices along dim. Waits for a
-    device.
+    """Return the first element of each run of equal elements, or the first slice of each run of
+    equal slices along dim. If input is not on the CPU, the call waits for the device.
     """
     rows: Any = input.reshape(-1) if dim is None else input.movedim(dim, 0)
     n = rows._layout.shape[0]

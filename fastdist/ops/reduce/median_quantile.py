@@ -23,13 +23,13 @@ from .sorting import nth_along, sort_along
 
 @pointwise("where(isnan(input), exact, exact)", ["g", None], homes="nowhere", known_as="median")
 def valued(input: Tensor, exact: Tensor) -> Tensor:
-    """Return `exact`, with the gradient of input, which equals `exact` up to rounding."""
+    """Return `exact` with the gradient of `input`; both tensors are equal up to rounding."""
 
 
 def _axis(name: str, input: Tensor, dim: Dims) -> int:
     """Return the axis that dim specifies.
 
-    Raises  IndexError if there is no such axis, or its length is 0
+    Raises  IndexError if there is no such axis, or if the length of the axis is 0
     """
     shape = input._layout.shape
     axis = normalize_axis(name, dim, len(shape))
@@ -39,21 +39,21 @@ def _axis(name: str, input: Tensor, dim: Dims) -> int:
 
 
 def _nth(input: Tensor, places: Tensor, axis: int, keepdim: bool) -> tuple[Any, Any]:
-    """Return the values at positions `places` of input sorted along axis, and their indices in
-    input.
+    """Return the elements that are at the positions `places` after a sort of input along `axis`,
+    and the indices of these elements in input.
     """
     return _without(axis, keepdim, *nth_along(input, places, axis))
 
 
 def _picked(found: Any, places: Tensor, axis: int, keepdim: bool) -> tuple[Any, Any]:
-    """Return values and indices of sorted rows at positions `places`; without keepdim axis is
-    removed.
+    """Return the elements of `found`, which are the values and indices of sorted rows, at the
+    positions `places`. The axis is removed unless keepdim is true.
     """
     return _without(axis, keepdim, *[one.gather(axis, places) for one in found])
 
 
 def _without(axis: int, keepdim: bool, values: Tensor, indices: Tensor) -> tuple[Any, Any]:
-    """Return both tensors; the axis, which has length 1, is removed unless keepdim."""
+    """Return both tensors. The axis, which has length 1, is removed unless keepdim is true."""
     if keepdim or not values._layout.shape:
         return values, indices
     return values.squeeze(axis), indices.squeeze(axis)
@@ -87,7 +87,7 @@ def _require_order(name: str, input: Tensor) -> None:
 
 def _median_of_all(name: str, input: Tensor, *, skips_nan: bool) -> Any:
     if not input._layout.numel:
-        # As in PyTorch, the median of an empty tensor is NaN, cast to the dtype.
+        # As in PyTorch, the median of an empty tensor is NaN, cast to the dtype of the tensor.
         nothing = full((), float("nan"), device=input._layout.device)
         return nothing.to(input._layout.dtype)
     _require_order(name, input)
@@ -119,13 +119,13 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
         input: The tensor.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: Tensors into which the result is written.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`.
+        A tensor; with dim, a pair with the fields `values` and `indices`.
 
     Raises:
-        IndexError: dim is out of range, or its axis has no elements.
+        IndexError: dim is out of range, or the axis has no elements.
         RuntimeError: input is bool or complex.
 
     Example:
@@ -137,7 +137,7 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
 
 @composite()
 def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Return the lower median of elements that are not NaN; with dim, (values, indices)
+    """Return the lower median of the elements that are not NaN. With dim, return (values, indices)
     along dim.
     """
     return _median("nanmedian", input, dim, keepdim, out, skips_nan=True)
@@ -158,16 +158,16 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 
 def full_places(input: Tensor, axis: int, place: int) -> Any:
-    """Return a tensor that holds `place` for each row of input; its length along axis is 1."""
+    """Return a tensor that holds `place` once for each row of input along axis."""
     shape = tuple(1 if i == axis else n for i, n in enumerate(input._layout.shape))
     return full(shape, place, dtype=int64, device=input._layout.device)
 
 
 @composite(out="same", node="mode", memory="apart")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """Return (values, indices) of the most frequent value along dim: of equally frequent
-    values the smallest, with its last index. NaNs are not equal; in PyTorch the result depends on
-    their positions.
+    """Return (values, indices): the most frequent value along dim, and its last index. Of several
+    equally frequent values, the smallest is returned. A NaN is not equal to another NaN; in PyTorch
+    the result depends on the positions of the NaNs.
     """
     if not input._layout.shape:
         return return_types.mode(*sort_along(input, 0, False))
@@ -176,8 +176,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     ordered = found[0].detach().movedim(axis, -1)
     length = ordered._layout.shape[-1]
     places = arange(length, device=ordered._layout.device)
-    # The start of each run of equal values; all other positions get the start of their run by
-    # cummax.
+    # `begins` holds the position of each element that starts a run of equal values, and 0 for other
+    # elements. cummax then gives every element the start of its run.
     begins = where(ordered[..., 1:] != ordered[..., :-1], places[1:], 0)
     first = cat([full_places(ordered, len(input._layout.shape) - 1, 0), begins], -1)
     run = places - first.cummax(-1)[0]
@@ -225,7 +225,7 @@ def _quantile(
 
 
 def _between(ordered: Tensor, rank: Tensor, interpolation: str) -> Any:
-    """Return the values of ordered rows at fractional positions."""
+    """Return the values at the positions `rank` of sorted rows; the positions may be fractions."""
     if interpolation == "nearest":
         return ordered.gather(-1, rank.round().to(int64))
     below = rank.floor().to(int64)
@@ -265,7 +265,7 @@ def _require_quantile(name: str, input: Tensor, q: Tensor | float, interpolation
             f"{WORDS[q._layout.dtype]} for {WORDS[dtype]}"
         )
     if q.is_meta:
-        return  # there are no values to check
+        return  # a meta tensor has no values to check
     values: Any = q.detach()
     if not bool(((values >= 0) & (values <= 1)).all()):
         raise ShapeError(f"{name}() q values must be in the range [0, 1]")
@@ -280,7 +280,7 @@ def quantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
+    """Return the quantiles for the probabilities q, of all elements or along dim. A quantile is NaN
     if any element is NaN.
 
     Args:
@@ -289,7 +289,7 @@ def quantile(
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -307,5 +307,5 @@ def nanquantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """Return the quantiles of the elements that are not NaN, for the probabilities q."""
+    """Return the quantiles, for the probabilities q, of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, skips_nan=True)

@@ -28,12 +28,12 @@ def _require_elements(name: str, input: Tensor, dim: Dims) -> None:
 
 
 def _shared(of: Tensor, input: Tensor, out: Tensor, dims: Dims) -> Any:
-    """Return `of` where input equals out, divided evenly among equal elements; NaN where out is
-    NaN.
+    """Return `of`, divided evenly among the elements of input that equal out, and 0 for other
+    elements; NaN where out is NaN.
     """
     mask = input == out
-    # Selected, not multiplied by the mask: 0 * inf would be NaN for elements that are not the
-    # extreme.
+    # `where` is used instead of a product with the mask: for elements that are not the extreme,
+    # 0 * inf would be NaN.
     return where_op(mask, of, 0.0) / mask.sum(dims, True)
 
 
@@ -68,7 +68,7 @@ def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -88,7 +88,7 @@ def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -156,8 +156,8 @@ def _of_all(op: StructuredOp) -> None:
                 "Specify the reduction dim with the 'dim' argument."
             )
         plan = reducing_plan(op.name, input, None, False, input._layout.dtype)
-        # Pass None as the axes. amax and amin pass a list of all axes to the same kernels, and
-        # their gradients differ from these if an element is NaN.
+        # None as the axes means all axes. amax and amin pass a list of all axes to the same
+        # kernels, and have different gradients from this op if an element is NaN.
         return plan._replace(numbers=(None,))
 
     @op.batches
@@ -166,8 +166,8 @@ def _of_all(op: StructuredOp) -> None:
         return flat.amax(1) if op is max_of_all else flat.amin(1)
 
     def are_it(input: Any, out: Any) -> Any:
-        # Elements that are NaN share the gradient, whereas in amax one NaN makes every gradient
-        # NaN.
+        # All elements that are NaN share the gradient. In amax and amin, one NaN makes every
+        # gradient NaN.
         return (input == out).logical_or(input.isnan().logical_and(out.isnan()))
 
     @op.vjp("input")
@@ -230,14 +230,14 @@ def _arg_plan(name: str, input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.argmax")
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return the index of the maximum, along dim or in the flattened tensor. If several elements
-    are equal, it is the first index.
+    """Return the index of the maximum, along dim or in the flattened tensor. Of several equal
+    maxima, the first index is returned.
 
     Args:
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64.
@@ -259,14 +259,14 @@ def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.argmin")
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return the index of the minimum, along dim or in the flattened tensor. If several elements
-    are equal, it is the first index.
+    """Return the index of the minimum, along dim or in the flattened tensor. Of several equal
+    minima, the first index is returned.
 
     Args:
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64.
@@ -309,19 +309,19 @@ def max(
     other: Tensor | None = None,
     out: GivenOut = None,
 ) -> Any:
-    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
-    tensors.
+    """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
+    second tensor, return the elementwise maximum of both tensors.
 
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-        result is NaN.
+        A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+        the result is NaN.
 
     Raises:
         RuntimeError: The tensor has no elements.
@@ -346,19 +346,19 @@ def min(
     other: Tensor | None = None,
     out: Any = None,
 ) -> Any:
-    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
-    tensors.
+    """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
+    second tensor, return the elementwise minimum of both tensors.
 
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
-        other: A second tensor to compare with.
-        out: Tensors into which the result is written.
+        other: A second tensor to compare with, element by element; None reduces input.
+        out: Tensors into which the result is written; new ones if None.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
-        result is NaN.
+        A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
+        the result is NaN.
 
     Raises:
         RuntimeError: The tensor has no elements.
@@ -376,7 +376,7 @@ def min(
 
 @composite(out="same", node="aminmax", memory="apart")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return the minimum and the maximum of all elements, or along dim."""
+    """Return the minimum and the maximum of all elements, or of the elements along dim."""
     dims = () if dim is None else dim
     low = amin(input, dims, keepdim)
     return return_types.aminmax(low, amax(input, dims, keepdim))

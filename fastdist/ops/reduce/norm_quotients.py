@@ -1,16 +1,17 @@
-"""Quotients of gradients by norms where the norm is 0, for second derivatives at this point.
+"""Quotients of gradients by norms where the norm is 0, for second derivatives at such points.
 
-The derivative of a norm n at x is x / n. It has no limit at 0, and n passes on a gradient of 0
-there. But the gradient of n**2 by n is g = 2n, so that g * x / n = 2x has a derivative at 0. If g
-is 0 and has a derivative by n, that derivative is the limit of g / n (slopes_at_zero.py). The
-gradient that n passes on is this limit times x: it is 0, and has the correct derivative. Where the
-limit is unknown it is NaN. Then the gradient is still 0, but its derivatives are NaN.
+The derivative of a norm n of x is x / n. It has no limit at x = 0, where n passes on a gradient of
+0. But the gradient of n**2 by n is g = 2n, so that g * x / n = 2x has a derivative at 0. If g is 0
+and has a derivative by n, this derivative is the limit of g / n (slopes_at_zero.py). The gradient
+of x is then this limit times x: it is 0, and has the correct derivative. Where the limit is
+unknown, it is replaced by NaN. Then the gradient of x is still 0, but its derivatives are NaN.
 
 A derivative of g needs the graph of g, which only a pass with create_graph records. Forward mode
-uses notes instead, which are attached to tensors. A norm attaches the product x * v to its tangent
-x * v / n, and n**2 then has the tangent 2 * x * v. The derivative of n**2 attaches the quotient 2
-to its gradient g = 2n. A note is valid for one norm, whose array it names, until the gradient is
-changed in place. It is lost where gradients of several functions of the same norm are added, and in
+uses notes instead, which are attached to tensors. Let v be the tangent of x. A norm attaches the
+product x * v to its tangent x * v / n. From this product, n**2 gets the tangent 2 * x * v without a
+division. The derivative of n**2 attaches the quotient g / n = 2 to the gradient g = 2n. A note
+names the array of the norm for which it is valid. If the tensor is changed in place, its note is
+invalid. Notes are lost where gradients of several functions of the same norm are added, and in
 functions that attach no notes.
 """
 
@@ -35,8 +36,8 @@ def may_bend(norm: Tensor) -> bool:
 
 
 def quotient_at_zero(g: Tensor, norm: Tensor) -> Any:
-    """Return the limit of g / norm where norm is 0, and 0 elsewhere; NaN where the limit is
-    unknown.
+    """Return the limit of g / norm where norm is 0, and 0 elsewhere. The result is NaN where the
+    limit is unknown.
 
     `g` is the gradient of norm, or a batch of such gradients.
     """
@@ -85,7 +86,7 @@ class Pruning(Node):
         return (None if _is_nothing(wrap(g, layout_near(g, self.output_layout))) else g,)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same gradient, as a Tensor."""
+        """Return the gradient g, a Tensor; None if g is 0 and this pass is not recorded."""
         return (None if not tls.grad and _is_nothing(unbatched(g)) else g,)
 
 
@@ -94,23 +95,23 @@ def _is_nothing(g: Tensor) -> bool:
 
 
 def noted_quotient(g: Tensor, norm: Tensor) -> Any:
-    """Return the quotient g / norm that a note on the gradient g of a norm holds; None without a
-    note.
+    """Return the quotient g / norm from the note of `g`, the gradient of a norm. Return None if g
+    has no note.
     """
     return _noted(g, "_quotient", norm)
 
 
 def note_product(tangent: Tensor, norm: Tensor, product: Tensor) -> None:
-    """Attach to the tangent of a norm a note with the product of tangent and norm."""
+    """Attach a note to the tangent of a norm: the product of the tangent and the norm."""
     _note(tangent, "_product", norm, product)
 
 
 def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes the same derivative as `made`, and attaches to it a note with
-    the derivative divided by the norm.
+    """Return a function that computes the same derivative as `made`. The function attaches a note
+    to the derivative: the derivative divided by the norm.
 
-    `made` and `quotient` take the same arguments: the norm is the first one and g the last one.
-    `quotient` is linear in g. It returns None if the gradient at 0 is not a multiple of the norm.
+    `made` and `quotient` take the same arguments: the first is the norm, and the last is g.
+    `quotient` is linear in g, and returns None if the gradient at 0 is not a multiple of the norm.
     """
 
     def derive(*given: Any) -> Any:

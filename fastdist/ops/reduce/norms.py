@@ -37,7 +37,7 @@ from .slopes_at_zero import has_zeros
 def _correction(unbiased: bool, correction: float | None) -> float:
     if correction is None:
         return 1.0 if unbiased else 0
-    # The int 0 replaces 0.0, which might be -0.0: a Route is not cached for a float zero.
+    # Return the int 0 for 0.0 and -0.0, because a Route is not cached for a float zero.
     return float(correction) or 0
 
 
@@ -59,10 +59,10 @@ def var(
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
-        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
         correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
@@ -99,15 +99,13 @@ def _slope(input: Tensor, out: Tensor | None, dim: Dims, correction: float, keep
     n = math.prod(layout.shape[axis] for axis in dims)
     left = max(n - correction, 0.0)
     whole = restore_axes(out, layout, dim, keepdim)
-    # Zeros are replaced before the division: the second derivative would be 0 times infinity.
+    # Zeros are replaced before the division. Otherwise a second derivative would be 0 * infinity.
     inverse = 1.0 / whole.masked_fill(whole == 0, math.inf)
     return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
 
 
 def _deviating(input: Tensor, dims: tuple[int, ...], correction: float) -> Any:
-    """Return the numerator of the derivative of the deviation, whose denominator is the
-    deviation.
-    """
+    """Return the derivative of the standard deviation, multiplied by the standard deviation."""
     left = math.prod(input._layout.shape[axis] for axis in dims) - correction
     return (input - input.mean(dims, True)) * (1.0 / left if left > 0 else math.inf)
 
@@ -159,10 +157,10 @@ def std(
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
-        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
         correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
@@ -173,7 +171,7 @@ def std(
     number = _correction(unbiased, correction)
     if input._layout.dtype.is_complex:
         parts = [deviation(part, dim, number, keepdim) for part in _parts(input)]
-        # Computed as a norm, whose gradient is 0 where all deviations are 0.
+        # A norm combines the deviations of both parts: its gradient at 0 is defined as 0.
         found = vector_norm(COMPOSITES["stack"].call(parts), 2.0, 0)
         return store_in_out("std", out, found, (input,), "cast")
     return deviation.public(input, dim, number, keepdim, out=out)
@@ -184,8 +182,8 @@ def _parts(input: Tensor) -> tuple[Any, Any]:
 
 
 def sized(input: Tensor, dtype: DType | None = None) -> Any:
-    """Return a real tensor with the same norms as input: the absolute values of complex numbers.
-    If dtype is given, input is cast to it first.
+    """Return a real tensor with the same norms as input: input itself, or the absolute values if
+    input is complex. If dtype is given, input is cast to dtype first.
     """
     if not input._layout.dtype.is_complex:
         return input if dtype is None else input.to(dtype)
@@ -208,8 +206,8 @@ def vector_norm(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """Return (sum of |x|**ord)**(1/ord) over dim; for ord inf the maximum, for -inf the minimum of
-    |x|.
+    """Return (sum of |x|**ord)**(1/ord) over dim. For ord inf this is the maximum of |x|, and for
+    ord -inf the minimum.
     """
 
 
@@ -222,7 +220,7 @@ def _(input: Tensor, ord: float, dim: Dims, keepdim: bool, dtype: DType | None) 
 
 
 def _require_elements(shape: tuple[int, ...], ord: float, dim: Dims) -> None:
-    """Raise an error if the maximum or minimum of no elements would be needed."""
+    """Raise ShapeError if a reduced axis is empty: a maximum or minimum would have no elements."""
     for axis in normalize_axes("norm", dim, shape):
         if shape[axis] == 0:
             where = "an empty tensor" if dim in (None, ()) else f"the dimension {axis}"
@@ -233,14 +231,14 @@ def _require_elements(shape: tuple[int, ...], ord: float, dim: Dims) -> None:
 
 
 def _direction(input: Tensor, out: Tensor, ord: float) -> Any:
-    """Return d norm / d input; out must have the axes of input, with length 1 for reduced ones."""
+    """Return d norm / d input. `out` is the norm, with reduced axes kept as axes of length 1."""
     if ord == 0:
         return input.sign() * 0.0  # the sign of NaN is 0
     if ord == 1:
         return input.sign()
     size = input.abs()
     if math.isinf(ord):
-        # Elements that are equal to the maximum, or NaN, share the gradient.
+        # Elements whose absolute value equals the norm, and all NaNs, share the gradient.
         mask = (size == out).logical_or(size.isnan()).to(input.dtype)
         shared = mask.sum(_ones_of(input, out), True) if out._layout.shape else mask.sum()
         return input.sign() * (mask / shared)
@@ -309,9 +307,9 @@ def _(input: Tensor, input_t: Tensor, out: Tensor, ord: float, dim: Dims, keepdi
     return found
 
 
-# A norm has no derivatives at 0. The first derivative counts as 0 there, as in PyTorch. The second
-# counts as NaN, because a function of the norm may have a second derivative (norm_quotients.py).
-# For a direction of 0 it counts as 0, because NaN would spread to derivatives in other directions.
+# A norm has no derivatives at 0. The first derivative is set to 0, as in PyTorch. The second is set
+# to NaN, because 0 would be wrong for functions such as the square of a norm (norm_quotients.py).
+# It is set to 0 for g = 0, because NaN would spread to derivatives in other directions.
 _NONE = "where(g == T(0), T(0), T(nan))"
 _SLOPE = "where(size == T(0), T(0), input * other / size)"
 _SLOPE_BY_INPUT = "where(size == T(0), T(0), g * other / size)"
@@ -326,14 +324,14 @@ _SLOPE_BY_SIZE = "where(size == T(0), T(0), -(g * input / size) * (other / size)
     node="linalg_vector_norm_backward",
 )
 def norm_slope(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
-    """Return input * other / size: the gradient of a norm at `other`, for the gradient `input`."""
+    """Return input * other / size, the gradient of `other` if its norm has the gradient `input`."""
 
 
 @pointwise(
     _SLOPE,
     [
         _SLOPE_BY_INPUT,
-        # This gradient may be 0 times infinity.
+        # At size 0, the gradient is NaN unless g and input are 0: it may be 0 times infinity.
         (
             "where(size == T(0), where(logical_and(g == T(0), input == T(0)), T(0), T(nan)), "
             "g * input / size)"
@@ -345,7 +343,7 @@ def norm_slope(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
     node="linalg_vector_norm_backward",
 )
 def norm_tangent(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
-    """Return input * other / size; for the tangent `input`, its sum is the tangent of a norm."""
+    """Return input * other / size. The sum is the tangent of `size` for the tangent `input`."""
 
 
 @pointwise(
@@ -356,7 +354,7 @@ def norm_tangent(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
     node="linalg_vector_norm_backward",
 )
 def rough_zero(input: Tensor, other: Tensor) -> Tensor:
-    """Return zeros whose derivative is NaN where other is 0."""
+    """Return zeros whose derivative is NaN where `other` is 0."""
 
 
 @pointwise(
@@ -370,8 +368,8 @@ def rough_zero(input: Tensor, other: Tensor) -> Tensor:
     node="linalg_vector_norm_backward",
 )
 def product_at_zero(input: Tensor, other: Tensor) -> Tensor:
-    """Return the product of a quotient and zeros. Where the quotient is NaN, its derivative is NaN,
-    too.
+    """Return the product of a quotient and zeros. Where the quotient is NaN, the derivative of the
+    product is NaN, too.
     """
 
 
@@ -382,8 +380,8 @@ def product_at_zero(input: Tensor, other: Tensor) -> Tensor:
     known_as="sqrt",
 )
 def distance_root(input: Tensor) -> Tensor:
-    """Return the root of a squared distance, which rounding may have made negative. Its derivative
-    at 0 is 0, as for a norm.
+    """Return the square root of a squared distance. Rounding may have made the input negative; then
+    the result is 0. The derivative at 0 is 0, as for a norm.
     """
 
 
@@ -391,7 +389,7 @@ _ROOT_SLOPE = "where(other <= T(0), T(0), input / (T(2) * sqrt(where(other <= T(
 
 
 def _partials_of_root_slope(at_zero: str) -> list[str]:
-    """Return the partials of _ROOT_SLOPE, which are `at_zero` where other is not positive."""
+    """Return the partials of _ROOT_SLOPE. They are `at_zero` where `other` is not positive."""
     return [
         f"where(other <= T(0), {at_zero}, g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
         (
@@ -409,7 +407,7 @@ def _partials_of_root_slope(at_zero: str) -> list[str]:
     node="sqrt_backward",
 )
 def root_slope(input: Tensor, other: Tensor) -> Tensor:
-    """Return input / (2 * sqrt(other)), or 0 where other is not positive."""
+    """Return input / (2 * sqrt(other)), or 0 where `other` is not positive."""
 
 
 @pointwise(
@@ -420,8 +418,8 @@ def root_slope(input: Tensor, other: Tensor) -> Tensor:
     node="sqrt_backward",
 )
 def root_tangent(input: Tensor, other: Tensor) -> Tensor:
-    """Return input / (2 * sqrt(other)), or 0 where other is not positive. Its derivative there is
-    NaN, because the tangent of a squared distance does not determine the second derivative.
+    """Return input / (2 * sqrt(other)), or 0 where `other` is not positive. There the derivatives
+    are NaN: `input`, the tangent of a squared distance, does not determine them.
     """
 
 
@@ -432,20 +430,20 @@ def _root_tangent(input: Tensor, out: Any, g: Any) -> Any:
 
 
 def _power_quotient(input: Tensor, exponent: float, out: Tensor | None, g: Tensor) -> Any:
-    """Return the gradient of a power of a norm, divided by the norm; None for exponents below 2."""
+    """Return the gradient of a power of a norm divided by the norm; None for exponents below 2."""
     number = number_of(exponent) if isinstance(exponent, Tensor) else exponent
     if number is None or not number >= 2:
         return None
     if number == 2:
         return g * 2
-    # Zeros are replaced before the power: its derivative at 0 is infinite for exponents below 3.
+    # Zeros are replaced before the power, whose derivative at 0 is infinite for exponents below 3.
     is_zero = input == 0
     share = number * input.masked_fill(is_zero, 1.0) ** (number - 2)
     return g * share.masked_fill(is_zero, 0.0)
 
 
 def _clamp_quotient(input: Tensor, bound: Any, out: Tensor | None, g: Tensor) -> Any:
-    """Return the gradient of a norm that is clamped from below, divided by the norm."""
+    """Return the gradient of a norm that is clamped from below, divided by the norm, or None."""
     least = number_of(bound) if isinstance(bound, Tensor) else bound
     if least is None or not least > 0:
         return None
@@ -478,7 +476,7 @@ def norm(
         p: The order: a number, inf, "fro" or "nuc".
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
         dtype: The dtype to compute in; None means the dtype of input.
 
     Example:
@@ -500,7 +498,7 @@ def norm(
 
 
 def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
-    """Declare the function that returns the result of spread, and the mean."""
+    """Declare the function `name`, which returns the result of `spread` and the mean."""
 
     def both(
         input: Tensor,
@@ -524,14 +522,14 @@ _with_mean("var_mean", var)
 
 @composite(node="dist")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """Return the norm of input - other."""
+    """Return the norm of order p of input - other."""
     return (input - other).norm(p)
 
 
 @composite(homes="function method inplace", out="same", node="renorm", memory="apart")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Return input with each slice along dim whose norm of order p exceeds maxnorm scaled down to
-    norm maxnorm.
+    """Return input, where each slice along dim with a norm of order p above maxnorm is scaled down
+    to the norm maxnorm.
     """
     shape = input._layout.shape
     if len(shape) < 2:

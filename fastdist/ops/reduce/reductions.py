@@ -48,7 +48,7 @@ def restore_axes(reduced: Any, layout: Layout, dim: Dims, keepdim: bool) -> Any:
 
 
 def count(layout: Layout, dim: Dims) -> int:
-    """Return the number of elements that are reduced to one result."""
+    """Return the number of elements that are reduced to one element of the result."""
     n = 1
     for axis in normalize_axes("", dim, layout.shape):
         n *= layout.shape[axis]
@@ -65,9 +65,9 @@ _LOSSES = frozenset(
 
 
 def _names_by_axes(op: StructuredOp) -> None:
-    """Set the names of a reduction's Nodes. Reductions along axes have the name of PyTorch's second
-    formula. The Node after a loss has the name of the loss, because PyTorch reduces it in the same
-    Node.
+    """Set the names of the Nodes of a reduction. A Node for given axes has the suffix ".1", because
+    PyTorch has a separate formula for axes. A Node that reduces a loss has the name of the loss,
+    because PyTorch computes and reduces a loss in one Node.
     """
 
     @op.names_node
@@ -101,8 +101,8 @@ def sum(
         input: The tensor.
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to add, and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype of the additions and of the result; int64 for integers if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -154,8 +154,8 @@ def mean(
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to compute, and of the result; None means the dtype of input.
-        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype of the computation and of the result; None means the dtype of input.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
@@ -198,8 +198,8 @@ def prod(
         input: The tensor.
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
-        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype of the products and of the result; int64 for integers if None.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -221,7 +221,7 @@ def _(input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Plan:
 
 
 def _others(input: Any, out: Any, dim: Dims, keepdim: bool) -> Any:
-    """Return, for each element, the product of all other elements along dim, in out's dtype."""
+    """Return, for each element, the product of all other elements along dim; its dtype is out's."""
     if not input._layout.shape:
         return full((), 1.0, dtype=out._layout.dtype, device=out._layout.device)
     if not has_zero(input):
@@ -253,16 +253,16 @@ def _logical(name: str, input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.all", takes_complex=True, out="truth")
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether all elements over dim are nonzero; True for no elements.
+    """Return whether all elements over dim are nonzero; True if there are no elements.
 
     Args:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of bool; for uint8 input, of uint8.
+        A tensor of bool, or of uint8 if input is uint8.
 
     Raises:
         IndexError: dim is out of range.
@@ -280,16 +280,16 @@ def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.any", takes_complex=True, out="truth")
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether any element over dim is nonzero; False for no elements.
+    """Return whether any element over dim is nonzero; False if there are no elements.
 
     Args:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of bool; for uint8 input, of uint8.
+        A tensor of bool, or of uint8 if input is uint8.
 
     Raises:
         IndexError: dim is out of range.
@@ -385,7 +385,7 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         IndexError: dim is out of range.
@@ -411,7 +411,7 @@ def _(g: Tensor, input: Tensor, out: Tensor, input_layout: Layout, dim: Dims, ke
             return logsumexp_slope(g, input, length)
     g = restore_axes(g, input_layout, dim, keepdim)
     if may_be_differentiated():
-        # A recorded gradient is composed of softmax, so that it can be differentiated: see
+        # If the gradient may be differentiated again, it is computed with the op softmax: see
         # softmax.py.
         return g * _shares(input, dim)
     return g * (input - restore_axes(out, input_layout, dim, keepdim)).exp()

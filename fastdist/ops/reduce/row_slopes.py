@@ -1,8 +1,8 @@
 """The gradients of reductions along rows, as ops that can be differentiated again.
 
-Each op makes one Node instead of several for its expression, and one kernel computes its own
-gradients. ops/nn/norm_slopes.py has the ops for norms. All are used for small plain tensors on the
-CPU.
+Each op makes one Node, whereas an expression of other ops would make several. One kernel computes
+the gradients of the op. ops/nn/norm_slopes.py has such ops for normalization layers. All these ops
+are used for small plain tensors on the CPU.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ...tensor.axes import Dims, normalize_axes
 from ...tensor.tensor import Tensor
 
 # A gradient with at most this many elements is computed by one Node. For more elements, expressions
-# need less memory.
+# of several ops are used, because they need less memory.
 MOST: Final = 1 << 16
 
 
 def may_fuse(*tensors: Tensor | None) -> bool:
-    """Return whether the tensors (the first is not None) are small plain CPU tensors of the same
-    floating dtype, and no interpreter is open.
+    """Return whether the tensors are small plain CPU tensors of the same floating dtype, and no
+    interpreter is open. All tensors except the first may be None.
     """
     plain, layout = modes.plain, tensors[0]._layout  # type: ignore[union-attr]
     dtype = layout.dtype
@@ -61,7 +61,7 @@ def length_of_rows(name: str, input: Tensor, dim: Dims, *others: Any) -> int | N
 @structured("reduce.row_slopes.var", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="var_backward")  # fmt: skip
 def variance_slope(grad: Tensor, input: Tensor, length: int, scale: float) -> Tensor:
-    """Return grad * (input - mean) * scale for rows of this length; grad has one number per row."""
+    """Return grad * (input - mean) * scale for rows of `length`; grad has one number per row."""
 
 
 @variance_slope.plan
@@ -80,7 +80,7 @@ def _(g: Tensor, grad: Tensor, input: Tensor, length: int, scale: float) -> Any:
 @structured("reduce.row_slopes.logsumexp", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="logsumexp_backward")  # fmt: skip
 def logsumexp_slope(grad: Tensor, input: Tensor, length: int) -> Tensor:
-    """Return grad * softmax(input) for rows of this length; grad has one number per row."""
+    """Return grad * softmax(input) for rows of `length`; grad has one number per row."""
 
 
 @logsumexp_slope.plan
@@ -91,7 +91,7 @@ def _(grad: Tensor, input: Tensor, length: int) -> Plan:
 @logsumexp_slope.vjp("grad", "input")
 def _(g: Tensor, grad: Tensor, input: Tensor, length: int) -> Any:
     q, shares = g.reshape(-1, length), input.reshape(-1, length).softmax(1)
-    # Detached: subtracting a constant does not change the result.
+    # `along` is detached, because by_input does not change if a constant is subtracted from q.
     along = (q.detach() * shares.detach()).sum(1, True)
     rest = ((q - along) * shares).sum(1, True)
     by_input = ((q - along) - rest) * shares * grad.reshape(-1, 1)
@@ -102,8 +102,8 @@ def _(g: Tensor, grad: Tensor, input: Tensor, length: int) -> Any:
 @structured("reduce.row_slopes.norm", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="linalg_vector_norm_backward")  # fmt: skip
 def euclidean_slope(grad: Tensor, size: Tensor, input: Tensor, length: int) -> Tensor:
-    """Return grad * input / size for rows of this length. grad has one number per row, and size has
-    the norms of the rows, none of which is 0.
+    """Return grad * input / size for rows of `length`. grad has one number per row, and size has
+    the norms of the rows. No norm may be 0.
     """
 
 
@@ -115,7 +115,7 @@ def _(grad: Tensor, size: Tensor, input: Tensor, length: int) -> Plan:
 @euclidean_slope.vjp("grad", "input")
 def _(g: Tensor, grad: Tensor, size: int | Sequence[int], input: Tensor, length: int) -> Any:
     x, q = input.reshape(-1, length), g.reshape(-1, length)
-    own = x.norm(dim=1, keepdim=True)  # size as a function of x
+    own = x.norm(dim=1, keepdim=True)  # `size`, computed again as a function of x
     unit = x / own
     along = (q * unit).sum(1, True)
     by_input = (q - unit * along) * (grad.reshape(-1, 1) / own)

@@ -38,11 +38,11 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Return the sum, mean, max, min or prod of each segment of data along axis. This waits for a
-    device, to read the boundaries of the segments.
+    """Return the sum, mean, max, min or prod of each segment of data along axis. If the boundaries
+    of the segments are not on the CPU, the call waits for them.
 
-    lengths holds the lengths of segments; or offsets holds the index at which each segment begins,
-    and the end of the last segment. initial is included in each reduction.
+    `lengths` holds the length of each segment. Alternatively, `offsets` holds the start of each
+    segment, and the end of the last segment. `initial` is included in each reduction.
 
     Shape   (*lead, n, *rest) and lengths (*lead, k) or offsets (*lead, k + 1) -> (*lead, k, *rest);
             axis is the number of leading axes
@@ -68,7 +68,7 @@ def segment_reduce(
     count = sizes.shape[-1]
     rows = math.prod(layout.shape[:lead])
     rest = math.prod(layout.shape[lead + 1 :])
-    # Element i of row r belongs to result r * count + (number of its segment).
+    # Element i of row r belongs to the result with the index r * count + (number of its segment).
     flat = sizes.reshape(-1)
     places = repeat_each(np.arange(rows * count), flat)
     starts = repeat_each(np.cumsum(flat) - flat, flat)
@@ -107,7 +107,7 @@ def _stretches(
     if numbers.size and numbers.min() < 0:
         raise ShapeError("lengths contains negative value!")
     totals = numbers.sum(-1)
-    # The maximum is checked, too, because the sum of huge lengths may wrap around.
+    # The maximum is checked, too, because a sum of huge lengths may wrap around to n.
     if not unsafe and (np.any(totals != n) or numbers.max(initial=0) > n):
         raise ShapeError(
             "segment_reduce(): Expected all rows of lengths along axis to sum to "

@@ -1,9 +1,9 @@
 """Derivatives of gradients by norms where the norm is 0: the limits of gradient / norm.
 
 The derivative is computed by passes from the gradient back to the norm, through the graph that a
-pass with create_graph records. It equals the limit for a function that is smooth in the square of
-the norm. Three kinds of functions are not smooth in this sense, though their gradient may be 0, and
-are rejected here:
+pass with create_graph records. The derivative equals the limit if the function of the norm is
+smooth in the square of the norm. Three kinds of functions are rejected here, although their
+gradient may be 0:
 - functions with a kink at 0, such as abs: the derivative of an op at its kink is a convention;
 - functions of several norms that are 0, such as (n + m)**2: their Jacobian is not diagonal;
 - functions whose graph cannot be traversed: it was freed, or an op has no second derivative.
@@ -27,7 +27,7 @@ from ...graph.node import node_of
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, from_array, layout_near, wrap
 
-# The ops whose results are norms, by name.
+# The names of the ops whose results are norms.
 NORMS = frozenset({"deviation", "vector_norm"})
 # The ops with a kink where their operands are equal.
 _TIES = frozenset({"fmax", "fmin", "maximum", "minimum"})
@@ -36,7 +36,7 @@ _GOLDEN = 0.6180339887498949
 
 
 class NormNode(CallNode):
-    """Base of the Nodes of norms that are not made by an op; `out` is the saved result."""
+    """Base of Nodes that compute a norm and do not belong to an op; `out` is the saved norm."""
 
     __slots__ = ()
     saved_names: ClassVar[tuple[str, ...]] = ("out",)
@@ -44,8 +44,8 @@ class NormNode(CallNode):
 
 
 class _State(threading.local):
-    # Whether this thread is computing such a derivative: then other norms on the path pass on their
-    # plain gradients.
+    # Whether this thread is computing the derivative of a gradient by a norm. If so, other norms on
+    # the path pass on their usual gradients, which are 0 where the norm is 0.
     is_seeking = False
     # The engine's grad(outputs, inputs, gradients, retain_graph, create_graph, allow_unused), which
     # use_engine sets for all threads.
@@ -56,7 +56,7 @@ _state = _State()
 
 
 def use_engine(grad: Callable[..., Any]) -> None:
-    """Set the engine's `grad`, which runs the passes here; this folder cannot import the engine."""
+    """Set the engine's `grad`, which runs the passes of this file. Ops cannot import the engine."""
     _State.grad = staticmethod(grad)
 
 
@@ -83,8 +83,8 @@ class _Place(NamedTuple):
 
 
 def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
-    """Return the derivative of g by norm where norm is 0, or NaN where it does not exist. Return
-    None if it is unknown, or g does not depend on norm.
+    """Return the derivative of g by norm where norm is 0, or NaN where this derivative does not
+    exist. Return None if the derivative is unknown, or if g does not depend on norm.
 
     `g` may have additional leading axes, which are batch axes.
     """
@@ -107,11 +107,11 @@ def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
 
 
 def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
-    """Return the derivative of g by the norm, which the first `count` Nodes of places compute."""
+    """Return the derivative of g by the norm that the first `count` Nodes of `places` compute."""
     value: Any = wrap(g._array, g._layout)
     weights = value.new_zeros(g._layout.shape).requires_grad_()
-    # Two backward passes are equivalent to one forward pass. They give products with the Jacobian
-    # and not with its transpose, and so do not mix the rows of a batch.
+    # Two backward passes are equivalent to one pass in forward mode. They multiply by the Jacobian,
+    # not by its transpose, and so do not mix the rows of a batch.
     edges = [GradientEdge(one.node, 0) for one in places]
     backs = _state.grad([g], edges, [weights], True, True, True)
     ones = [one.where.to(g._layout.dtype) for one in places[:count]]
@@ -119,13 +119,13 @@ def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
     if found is None or (places[0].node.output_layout.numel == 1 and len(places) == count):
         return found
     # The row sums of a Jacobian equal its diagonal only if all other elements are 0. To check this,
-    # the sums are computed with other factors for the columns: they must be these factors times the
-    # diagonal.
+    # the row sums are computed again with the columns multiplied by distinct factors. The new sums
+    # must equal the diagonal times the factors.
     factors = [_factors(one.node.output_layout, one.where) for one in places]
     factors[:count] = factors[:1] * count
     wanted = found.detach() * factors[0]
     given = _pushed(backs, weights, factors, recorded=False)
-    # At least 1e-6, because a smaller dtype on the path may round to 6e-8.
+    # The tolerance is at least 1e-6, because the rounding error of a smaller dtype may be 6e-8.
     tolerance = max(float(float_limits(g._layout.dtype).eps) ** 0.5, 1e-6)
     is_diagonal = (given - wanted).abs() <= wanted.abs() * tolerance
     return OPS["where"].public(is_diagonal, found, float("nan"))
@@ -134,7 +134,7 @@ def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
 def _pushed(
     backs: Sequence[Any], weights: Tensor, factors: Sequence[Any], *, recorded: bool
 ) -> Any:
-    """Return the sum of the products of Jacobians with factors; None if there are no Jacobians."""
+    """Return the sum of all Jacobians times their factors; None if there are no Jacobians."""
     pairs = zip(backs, factors, strict=True)
     given = [(one, factor) for one, factor in pairs if one is not None and one._edge is not None]
     if not given:
@@ -151,9 +151,9 @@ def _factors(layout: Layout, is_zero: Tensor) -> Any:
 
 
 def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Place]] | None:
-    """Search the graph of a gradient. Return the other Nodes of the same norm, and a list of Nodes
-    of other functions with masks of elements where these have no derivative. Return None if the
-    derivative by the norm is unknown.
+    """Search the graph of a gradient. Return the other Nodes that compute the same norm, and a list
+    of Nodes of other functions, each with a mask of the elements where the function has no
+    derivative. Return None if the derivative by the norm is unknown.
     """
     seen = {norm, node_of(edge)}
     waiting = [*seen - {norm}]
@@ -174,7 +174,7 @@ def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Pla
                 if has_zeros(array, node.output_layout):
                     others.append(_Place(node, wrap(array, node.output_layout) == 0))
         elif name == "sign":
-            # The sign of a norm that is 0 is 0 only by convention.
+            # At a norm of 0, the sign of the norm is 0 only by convention.
             every: Any = is_zero
             fits = node.output_layout.shape == norm.output_layout.shape
             others.append(_Place(node, every if fits else every.new_ones(node.output_layout.shape)))
@@ -184,13 +184,13 @@ def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Pla
                 if not below.is_accumulate:
                     waiting.append(below)
     if any(node.hooks is not None for node in (norm, *same, *[one.node for one in others])):
-        # Hooks could change the derivative, and would be called with it as if it were a gradient.
+        # Hooks would be called with the derivative as if it were a gradient, and may change it.
         return None
     return same, others
 
 
 def _has_kink(node: Any, name: str, norm: Any) -> bool:
-    """Return whether a Node computes a function of a norm that has a kink where the norm is 0."""
+    """Return whether the function of a norm that a Node computes has a kink where the norm is 0."""
     if name in _TIES:
         input, other = node.input, node.other
         if input is None or other is None:
@@ -206,7 +206,7 @@ def _has_kink(node: Any, name: str, norm: Any) -> bool:
 
 
 def _leads_straight(node: Any, norm: Any) -> bool:
-    """Return whether all Nodes between a Node and a norm have only one input."""
+    """Return whether a path of Nodes with only one input each leads from a Node to a norm."""
     while node is not None and node is not norm:
         edges = [edge for edge in node.edges if edge is not None]
         node = node_of(edges[0]) if len(edges) == 1 else None

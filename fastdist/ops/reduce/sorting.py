@@ -54,7 +54,7 @@ def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
     "reduce.sorting.nth", fresh=True, homes="nowhere", known_as="kthvalue", batch="same axes"
 )
 def nth_along(input: Tensor, places: Tensor, dim: int) -> Tensor:
-    """Return the elements at positions `places`, counted from 0, of input sorted along dim, and
+    """Return the elements at the positions `places` (from 0) after a sort of input along dim, and
     their indices in input. NaN is sorted last; equal elements keep their order.
     """
 
@@ -67,8 +67,8 @@ def _(input: Tensor, places: Tensor, dim: int) -> Plan:
 
 
 def _picking(op: StructuredOp) -> None:
-    """Add the derivatives of an op that sorts or selects along dim: values are gathered
-    at indices.
+    """Add the derivatives of an op that sorts or selects along dim. The results are the elements of
+    input at the returned indices.
     """
 
     @op.vjp("input")
@@ -87,14 +87,14 @@ _picking(nth_along)
 
 @composite(out="same", known_as="", memory="apart")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Return the elements sorted along dim. NaN is the largest; equal elements keep their order.
+    """Return the elements sorted along dim. NaN counts as largest; equal elements keep their order.
 
     Args:
         input: The tensor.
         dim: The axis.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A pair of tensors into which the values and indices are written; new ones if None.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -120,8 +120,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
         input: The tensor.
         dim: The axis to sort along.
         descending: Whether the largest element comes first.
-        stable: Whether equal elements keep their order; here they always do.
-        out: A tensor into which the result is written, in place of a new one.
+        stable: Ignored: the order of equal elements is always kept.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of int64 of the shape of input.
@@ -153,7 +153,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         dim: The axis.
         largest: Whether to return the largest elements, or the smallest ones.
         sorted: Ignored: the elements are always sorted.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A pair of tensors into which the values and indices are written; new ones if None.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -179,8 +179,8 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
-    their number.
+    """Return the distinct elements, or the distinct slices along dim, sorted. On a GPU, the call
+    waits for the number of distinct elements.
 
     Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
@@ -192,7 +192,7 @@ def unique(
         dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
-        A tensor, or a tuple of this tensor, the inverse and the counts.
+        A tensor, or a tuple of this tensor, the inverse indices and the counts, as requested.
 
     Example:
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
@@ -201,7 +201,7 @@ def unique(
     if dim is None and input._layout.device is not CPU:
         return _unique_of_device(input, return_inverse, return_counts)
     dtype = input._layout.dtype
-    # Cast, because NumPy does not sort NaN correctly among bfloat16.
+    # Half types are cast, because NumPy does not sort NaN correctly in a bfloat16 array.
     array = input.to_numpy().astype(dtype.computes_in.numpy, copy=False)
     if dim is not None:
         dim = _axis_of_slices(array.shape, dim)
@@ -220,8 +220,8 @@ def unique(
 
 
 def _unique_of_device(input: Tensor, return_inverse: bool, return_counts: bool) -> Any:
-    """Return the result of unique, computed on the device; this waits only for the number of
-    elements.
+    """Return the result of unique, computed on the device. The call waits only for the number of
+    distinct elements.
     """
     from ..create.creation import full, ones
     from ..index.searchsorted import places_that_hold
@@ -246,7 +246,7 @@ def _unique_of_device(input: Tensor, return_inverse: bool, return_counts: bool) 
 def _axis_of_slices(shape: Shape, dim: int) -> int:
     """Return the axis whose slices are compared.
 
-    Raises  IndexError if there is no such axis, RuntimeError if the slices have no elements
+    Raises  IndexError if the axis does not exist; RuntimeError if the slices have no elements
     """
     if not shape:
         raise DimError(f"Dimension specified as {short_repr(dim)} but tensor has no dimensions")

@@ -43,8 +43,8 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -
         else:
             others = len(y._layout.shape) - len(x._layout.shape)
             x = x.reshape((1,) * others + x._layout.shape)
-        # If x has more axes than y, axis is applied to x as it is: PyTorch counts it from the
-        # front.
+        # `axis` counts from the front of y. As in PyTorch, x uses the same number, even if x has
+        # more axes than y.
         most = x._layout.shape[axis]
         m = max(most - 1, 0)
         width = narrow(x, axis, min(1, most), m) - narrow(x, axis, 0, m)
@@ -54,8 +54,8 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -
 
 @composite(homes="function")
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """Return the integral of y along dim by the trapezoidal rule. x holds coordinates; without x,
-    neighbours have the distance dx, by default 1.
+    """Return the integral of y along dim by the trapezoidal rule. x holds the coordinates of the
+    elements of y; without x, the distance between neighbours is dx, by default 1.
     """
     areas, axis = _areas("trapezoid", y, x, dx, dim)
     word = node_named("mul.1" if x is None else "div.1")
@@ -66,8 +66,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
 ) -> Tensor:
-    """Return the cumulative integrals of y along dim by the trapezoidal rule, without the
-    first 0.
+    """Return the cumulative integrals of y along dim by the trapezoidal rule, without the 0 at the
+    start.
     """
     areas, axis = _areas("cumulative_trapezoid", y, x, dx, dim)
     word = node_named("cumsum" if x is None else "div.1")

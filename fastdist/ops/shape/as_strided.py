@@ -28,8 +28,9 @@ from ..create.creation import zeros
 
 @view_op("nowhere", known_as="unfold")
 def windows(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Return a view of all windows of `size` elements along an axis, `step` elements apart. The
-    elements of a window are the last axis. This is Tensor.unfold.
+    """Return a view of all windows of `size` elements along an axis. Neighbouring windows start
+    `step` elements apart. The last axis of the view holds the elements of a window. The public name
+    is Tensor.unfold.
     """
 
 
@@ -89,8 +90,8 @@ def _on_device(places: np.ndarray[Any, Any], like: Tensor) -> Tensor:
 
 @view_op("nowhere", known_as="as_strided")
 def strided(input: Tensor, size: Shape, stride: Shape, start: int) -> Tensor:
-    """Return a view of input's memory with this size and stride, from `start` elements after
-    input's first one.
+    """Return a view of the memory of input with this size and stride. The view begins `start`
+    elements after the first element of input.
     """
 
 
@@ -101,7 +102,7 @@ def _(backend: Backend, array: Any, size: Shape, stride: Shape, start: int) -> A
 
 
 def _places(shape: Shape, strides: Shape, start: int) -> Any:
-    """Return the position of each element in memory, counted in elements."""
+    """Return the position of each element in memory, in units of elements."""
     places = np.full(shape, start, np.int64)
     for axis, (n, step) in enumerate(zip(shape, strides, strict=True)):
         places += (np.arange(n) * step).reshape([-1 if i == axis else 1 for i in range(len(shape))])
@@ -120,8 +121,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _layout_in_memory(input: Tensor) -> tuple[Shape, Shape]:
-    """Return a tensor's shape and strides. For a batch, which has no strides, return the shape and
-    strides of the tensor that holds all calls. The first axes of that tensor are the batch axes.
+    """Return a tensor's shape and strides. A batch has no strides; for it, return the shape and
+    strides of the tensor that holds the values of all calls, whose first axes are the batch axes.
     """
     layout = unbatched(input)._layout
     return layout.shape, layout.strides
@@ -136,25 +137,25 @@ def _(g: Tensor, input_layout: Layout, size: Shape, stride: Shape, start: int) -
     memory: Any = zeros(length, dtype=g._layout.dtype, device=g._layout.device)
     memory = memory.index_add(0, _on_device(seen - low, g), g.reshape(-1))
     found = memory.index_select(0, _on_device(own - low, g)).reshape(input_layout.shape)
-    # Elements of input that share a memory position divide its gradient evenly.
+    # Elements of input at the same memory position get equal shares of the gradient there.
     several = np.bincount(own - low)[own - low].reshape(input_layout.shape)
     if several.max(initial=1) > 1:
         found = found / _on_device(several, g).to(g._layout.dtype)
     return found
 
 
-_FAR = 1 << 58  # elements, of at most 16 bytes
+_FAR = 1 << 58  # in elements; 16 bytes each at most, so this fits into int64 in bytes, too
 
 
 @composite()
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """Return a view of input's memory with this size and stride. storage_offset counts elements
-    from the beginning of the memory; None means input's own offset.
+    """Return a view of the memory of input with this size and stride. storage_offset is the number
+    of elements before the view in the memory; None means the offset of input.
     """
     shape, steps = tuple(all_of(size)), tuple(all_of(stride))
     _require_steps(shape, steps, storage_offset or 0)
     if any(n < 2 for n in shape):
-        # The strides of these axes are not used, but in bytes they must fit into int64 for NumPy.
+        # NumPy ignores the strides of these axes, but requires that they, in bytes, fit into int64.
         pairs = zip(shape, steps, strict=True)
         steps = tuple([min(step, _FAR) if n < 2 or 0 in shape else step for n, step in pairs])
     if isinstance(input, Batched):
@@ -172,8 +173,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 
 def _see_base_itself(seen: Tensor) -> None:
-    """Change the recorded steps of a view by strides to a single step from its base, because the
-    intermediate view may not cover all elements of this view.
+    """Replace the recorded steps from the base to a strided view by a single step from the base.
+    An intermediate view may not cover all elements of the strided view.
     """
     of: Any = seen.value if isinstance(seen, LazyConjNeg) else seen
     extra = of._extra
@@ -187,12 +188,12 @@ def _see_base_itself(seen: Tensor) -> None:
     start = base.storage_offset() * base.itemsize // of.itemsize
     step = (strided, (of._layout.shape, of._layout.strides, of.storage_offset() - start))
     extra.replay = ViewSteps(before, step)
-    # An expanded view is read-only, but its base's memory may be written.
+    # The array is made from the base: an expanded view is read-only, but its base may be writable.
     of._array = replay_array(base._array, of._layout.device, extra.replay)
 
 
 def _require_own_room(input: Tensor, shape: Shape, steps: Shape, offset: int) -> None:
-    """Raise RuntimeError if a view of a batch would give one call access to elements outside of its
+    """Raise RuntimeError if a view of a batch would give one call access to elements outside its
     own tensor, such as elements of other calls.
     """
     base, ndim = unbatched(input), len(input._layout.shape)

@@ -25,7 +25,7 @@ def basic_index(input: Tensor, index: Any) -> Tensor:
 
 @basic_index.names_event
 def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
-    """Return the name of the most general of the steps in which PyTorch computes the index."""
+    """Return the name of the most general step; PyTorch computes an index in several steps."""
     index = attributes[0]
     parts = index if isinstance(index, tuple) else (index,)
     if any(isinstance(part, int) for part in parts):
@@ -35,7 +35,7 @@ def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
 
 @basic_index.names_node
 def _(node: OpNode) -> str:
-    """Return the name of the last of the steps in which PyTorch computes the index."""
+    """Return the name of the last step; PyTorch computes an index in several steps."""
     for one in reversed(node.naming_route.attributes[0]):
         if isinstance(one, int):
             return "select"
@@ -77,8 +77,8 @@ def _(g: Tensor, input_layout: Layout, index: tuple[Any, ...]) -> Tensor:
 # (basic_index, i) for x[i] and x[None], (basic_index, start, stop, axis) for a slice,
 # (basic_index, axis, i) for an index on an axis, and ("narrow", axis, start, length) for `narrow`,
 # which does not accept lengths that a slice would clip. With this cache x[0] takes 900 ns instead
-# of 1200 (AMD EPYC, Zen 3). Larger indices are not cached: in loops over data they change at each
-# call, and would displace other Routes of the layout.
+# of 1200 ns (AMD EPYC, Zen 3). Larger indices are not cached: in loops over data, the index differs
+# in each call, and its Route would displace other Routes of the layout.
 _NEAR = 32
 
 
@@ -88,7 +88,7 @@ def is_near(number: int | None) -> bool:
 
 
 def kept_view(input: Tensor, key: Any) -> Route | None:
-    """Return the cached Route of a view of a plain tensor, if no interpreter is open."""
+    """Return the cached Route of a view of a plain tensor, or None while an interpreter is open."""
     if input.__class__ not in modes.plain:
         return None
     route: Route | None = input._layout.routes.get(key)

@@ -13,6 +13,7 @@ from ...core.dense_order import undone, walk_order
 from ...core.device import Device
 from ...core.dtypes import DType
 from ...core.errors import ShapeError
+from ...core.folded_frames import fold
 from ...core.memory_format import MemoryFormat, axes_of, contiguous_format, preserve_format
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
@@ -231,9 +232,13 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method `contiguous` with a short path for plain tensors in C order."""
 
     def quick(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
-        if memory_format is contiguous_format and input.__class__ in modes.plain:
-            return input if input._layout.contiguous else packed(input)
-        return general(input, memory_format)
+        try:
+            if memory_format is contiguous_format and input.__class__ in modes.plain:
+                return input if input._layout.contiguous else packed(input)
+            return general(input, memory_format)
+        except Exception as error:
+            fold(error)
+            raise
 
     return quick
 

@@ -231,7 +231,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which to join.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -350,7 +350,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
     Args:
         tensors: A list or tuple of tensors of one shape.
         dim: The position of the new axis in the result.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor with a new axis, whose length is the number of tensors. The dtype of the result is

@@ -27,7 +27,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
     Args:
         *tensors: Vectors of one dtype, or one list of them.
-            indexing: "ij" if axis i belongs to vector i; "xy" to swap the first two axes.
+        indexing: "ij", also if None: axes in the order of the vectors; "xy": the first two swapped.
 
     Example:
         >>> rows, columns = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")

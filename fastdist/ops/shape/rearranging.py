@@ -1,4 +1,4 @@
-"""Copies in another order (flip, roll, repeat), and views with names such as flatten."""
+"""Copies in another order (`flip`, `roll`), `repeat`, and changes of shape such as `flatten`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.folded_frames import fold, private_cause
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
@@ -64,12 +65,13 @@ def _(g: Tensor, dims: tuple[int, ...]) -> Any:
 
 @structured("shape.copying.roll", linear=True, has_out=False, fresh=True, takes_complex=True)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Return a copy shifted along dims; elements shifted past the end appear at the front.
+    """Return a copy with elements shifted along dims; elements shifted past the end reappear at the
+    front.
 
     Args:
         input: The tensor.
-        shifts: The number of positions, one number or one for each of dims.
-        dims: The axis or axes; the flattened tensor if None.
+        shifts: The number of positions to shift by: one number, or one for each axis in dims.
+        dims: The axis or axes. If None, the tensor is shifted as a vector of all its elements.
 
     Example:
         >>> torch.roll(torch.tensor([1, 2, 3]), 1)
@@ -94,7 +96,7 @@ def _(input: Tensor, shifts: int | tuple[int, ...], dims: Dims) -> Plan:
 
 
 def _whole(name: str, values: Any) -> tuple[int, ...]:
-    """Return roll's shifts or dims as integers.
+    """Return values, which are the shifts or dims of `roll`, as integers.
 
     Raises  TypeError for a value that is not an integer
     """
@@ -104,7 +106,7 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
         raise TypeError(
             f"roll(): argument {short_repr(name)} must be an integer or a tuple of integers, "
             f"not {short_repr(values)}"
-        ) from error
+        ) from private_cause(error)
 
 
 @roll.batches
@@ -126,14 +128,14 @@ def _(g: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...]) -> 
 @before(by_table())
 @composite(homes="method", node="repeat")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
-    """Return input repeated along each axis; additional numbers add axes in front.
+    """Return input repeated along each axis; for more numbers than axes, axes are added in front.
 
     Args:
         input: The tensor.
         *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
     Raises:
-        RuntimeError: There are fewer counts than axes, or a count is negative.
+        RuntimeError: There are fewer numbers than axes, or a number is negative.
 
     Example:
         >>> torch.tensor([1, 2]).repeat(2, 2)
@@ -149,8 +151,8 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
             f"tensor: {len(times)} < {len(shape)}"
         )
     lengths = (1,) * lead + tuple(shape)
-    # Each axis of length n is viewed as (times, n), with the first one expanded. Sizes are passed
-    # one by one, because calls with lists are not cached.
+    # Each axis of length n becomes two axes of lengths 1 and n; the first one is then expanded.
+    # Sizes are separate arguments here, because calls with lists are not cached.
     pairs: Any = input.reshape(*[x for n in lengths for x in (1, n)])
     pairs = pairs.expand(*[x for k, n in zip(times, lengths, strict=True) for x in (k, n)])
     merged = [k * n for k, n in zip(times, lengths, strict=True)]
@@ -160,7 +162,9 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 @before(by_table())
 @composite(node="repeat")
 def tile(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
-    """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
+    """Return input repeated along its axes.
+
+    If there are fewer numbers than axes, the first axes are not repeated.
 
     Args:
         input: The tensor.
@@ -177,28 +181,32 @@ def tile(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
 
 
 def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return flatten with a short path for plain tensors in C order, up to the last axis."""
+    """Return `flatten` with a short path for a plain tensor in C order and the default end_dim."""
 
     def quick(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
-        if (
-            input.__class__ not in modes.plain
-            or start_dim.__class__ is not int
-            or end_dim.__class__ is not int
-            or end_dim != -1
-        ):
+        try:
+            if (
+                input.__class__ not in modes.plain
+                or start_dim.__class__ is not int
+                or end_dim.__class__ is not int
+                or end_dim != -1
+            ):
+                return general(input, start_dim, end_dim)
+            layout = input._layout
+            known = layout.routes.get(("flatten", start_dim))
+            if known is not None:
+                return view.again(input, known)
+            if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
+                sizes = (*layout.shape[:start_dim], -1)
+                seen = view(input, *sizes)
+                known = layout.routes.get((view, sizes, tuple))
+                if known is not None and known.run is not None:
+                    layout.routes.remember(("flatten", start_dim), known)
+                return seen
             return general(input, start_dim, end_dim)
-        layout = input._layout
-        known = layout.routes.get(("flatten", start_dim))
-        if known is not None:
-            return view.again(input, known)
-        if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
-            sizes = (*layout.shape[:start_dim], -1)
-            seen = view(input, *sizes)
-            known = layout.routes.get((view, sizes, tuple))
-            if known is not None and known.run is not None:
-                layout.routes.remember(("flatten", start_dim), known)
-            return seen
-        return general(input, start_dim, end_dim)
+        except Exception as error:
+            fold(error)
+            raise
 
     return quick
 
@@ -206,7 +214,7 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_flatten)
 @composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Return input with the axes from start_dim to end_dim merged; a view where possible.
+    """Return input with the axes from start_dim to end_dim merged, as a view where possible.
 
     Args:
         input: The tensor.
@@ -238,7 +246,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @composite(node="view")
 def ravel(input: Tensor) -> Tensor:
-    """Return input as a vector; a view where possible.
+    """Return input as a vector, as a view where possible.
 
     Args:
         input: The tensor.
@@ -273,7 +281,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     Args:
         input: The tensor.
         source: One axis or several axes.
-        destination: The new position of each of them.
+        destination: The new position of each axis in `source`.
 
     Raises:
         IndexError: An axis is out of range.
@@ -313,7 +321,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
         other: The tensor whose shape is taken.
 
     Raises:
-        RuntimeError: An axis of input whose length is not 1 differs from that axis of other.
+        RuntimeError: An axis of input has neither length 1 nor its length in other.
 
     Example:
         >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
@@ -331,7 +339,7 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
         size: The shape of the result, as a tuple.
 
     Raises:
-        RuntimeError: An axis of input whose length is not 1 differs from size.
+        RuntimeError: An axis of input has neither length 1 nor the length given in size.
 
     Example:
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -367,7 +375,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
         other: The tensor whose shape is taken.
 
     Raises:
-        RuntimeError: The number of elements differs, or no strides express the shape.
+        RuntimeError: The number of elements differs, or the shape cannot be a view of input.
 
     Example:
         >>> torch.arange(4).view_as(torch.zeros(2, 2)).shape
@@ -378,7 +386,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(homes="method")
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return input with the shape of other; a view where possible.
+    """Return input with the shape of other, as a view where possible.
 
     Args:
         input: The tensor.

@@ -29,11 +29,11 @@ def set_(
     size: Any = None,
     stride: Any = None,
 ) -> Tensor:
-    """Make this tensor use the memory of another tensor, of a storage, or of a part of a storage;
-    without arguments, no memory at all. Return the tensor.
+    """Make this tensor use the memory of another tensor, of a storage, or of a part of a storage.
+    Without arguments, the tensor gets an empty memory. Return the tensor.
 
-    Raises  RuntimeError for another dtype or device, for elements outside of the storage, and for a
-            tensor that requires grad, unless in no_grad
+    Raises  RuntimeError if source has another dtype or device, if elements would be outside of the
+            storage, or if the tensor requires grad and the call is not in no_grad
     Note    unlike in PyTorch, a storage that is too small is not enlarged
     """
     require_may_change(self, writing=False)
@@ -116,7 +116,7 @@ def require_inside(shape: Shape, strides: Shape, offset: int, itemsize: int, nby
 
 
 def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
-    """Make target use array, which is a part of memory, and bump its version."""
+    """Make target use array, which is a part of memory, and increment target's version."""
     version = target._version
     target._array = array
     if target._extra is not None:
@@ -131,11 +131,12 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Change this tensor's sizes, to C order or to the order of memory_format. The contents of its
-    memory are kept; new memory is uninitialized. Return the tensor.
+    """Change this tensor's sizes. The elements are then in C order, or in the order of
+    memory_format. The contents of the memory are kept; new memory is uninitialized. Return the
+    tensor.
 
-    Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
-    Note    if the memory is too small, this tensor gets new memory, and views keep the old memory
+    Raises  RuntimeError if the tensor requires grad, or if memory_format does not fit the sizes
+    Note    if the memory is too small, the tensor gets new memory, and its views keep the old one
     """
     if self._edge is not None:
         raise GraphError("cannot resize variables that require grad")
@@ -163,7 +164,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None
 
 
 def _strides(shape: Shape, memory_format: MemoryFormat | None) -> Shape:
-    """Return the strides of a tensor of this shape without gaps."""
+    """Return the strides of a tensor without gaps that has this shape and this memory format."""
     if memory_format is not None:
         axes_of(memory_format)
     order = None if memory_format is None else memory_format.order(len(shape))
@@ -176,8 +177,8 @@ def _strides(shape: Shape, memory_format: MemoryFormat | None) -> Shape:
 def resize_as_(
     self: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None
 ) -> Tensor:
-    """Give this tensor the sizes of another one; with preserve_format, also its channels_last
-    order. Raises as resize_ does.
+    """Resize this tensor to the sizes of the_template. With preserve_format, also use the order of
+    the_template if that is channels_last. The errors are those of `resize_`.
     """
     if memory_format is preserve_format:
         fitting = (one for one in FORMATS.values() if one.axes is not None)
@@ -187,7 +188,7 @@ def resize_as_(
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Return whether both tensors consist of the same elements of the same memory."""
+    """Return whether both tensors have the same layout and begin at the same address."""
     if self._layout is not tensor._layout:
         return False
     if is_sparse(self):
@@ -198,9 +199,9 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """Return the elements with other sizes; reshape is the newer name.
+    """Return this tensor with other sizes. Deprecated: use `reshape`.
 
-    Raises  RuntimeError for another number of elements
+    Raises  RuntimeError if the number of elements differs
 
     Args:
         *sizes: The lengths of the axes.
@@ -226,9 +227,9 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """Return the elements with the sizes of another tensor; reshape_as is the newer name.
+    """Return this tensor with the sizes of another one. Deprecated: use `reshape_as`.
 
-    Raises  RuntimeError for another number of elements
+    Raises  RuntimeError if the number of elements differs
     """
     return resize(self, tensor._layout.shape)
 

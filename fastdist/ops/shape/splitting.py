@@ -34,8 +34,9 @@ from .copying import place as place_op
 def tensor_split(
     input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Return views of parts along dim. An int is the number of parts; if they cannot be equal, the
-    first parts are longer by 1. A sequence or tensor holds the indices at which parts begin.
+    """Return views of the parts of input along dim. If indices_or_sections is an int, it is the
+    number of parts; if they cannot be equal, the first parts are longer by 1. Otherwise, it holds
+    the indices at which the second and later parts begin.
     """
     if not input._layout.shape:
         raise ShapeError(
@@ -53,7 +54,7 @@ def tensor_split(
         longer = length % count
         lengths = [length // count + 1] * longer + [length // count] * (count - longer)
         views: tuple[Tensor, ...] = split(input, lengths, axis)
-        recorded_as("SliceBackward0", views[:1], ())  # all views share a Node
+        recorded_as("SliceBackward0", views[:1], ())  # names the one Node of all views
         return views
     ends = [0, *[slice(None, end).indices(length)[1] for end in all_of(wanted)], length]
     whole = (slice(None),) * axis
@@ -96,7 +97,7 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> 
 
 @composite(node="split_with_sizes")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views with the lengths split_sizes along dim."""
+    """Return views of the parts of input whose lengths along dim are split_sizes."""
     return split(input, list(split_sizes), dim)
 
 
@@ -107,7 +108,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def _quick_narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
-    """Return a view if its Route is cached, otherwise NOT_TAKEN."""
+    """Return a view if the Route of this call is cached, otherwise NOT_TAKEN."""
     if not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
     if input.__class__ not in PLAIN:
@@ -151,11 +152,11 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 class DimRange(ShapeError, IndexError):
-    """An index outside of an axis."""
+    """The error for an index that is out of range, or for a tensor without axes."""
 
 
 def _quick_select(input: Tensor, dim: int, index: int) -> Any:
-    """Return a view if its Route is cached, otherwise NOT_TAKEN."""
+    """Return a view if the Route of this call is cached, otherwise NOT_TAKEN."""
     if dim.__class__ is not int or index.__class__ is not int or input.__class__ not in PLAIN:
         return NOT_TAKEN
     route = input._layout.routes.get((basic_index, dim, index))
@@ -164,12 +165,12 @@ def _quick_select(input: Tensor, dim: int, index: int) -> Any:
 
 @composite(quick=_quick_select)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """Return a view at one index along dim, without that axis.
+    """Return a view of the elements at one index along dim; the view does not have that axis.
 
     Args:
         input: The tensor.
         dim: The axis to remove.
-        index: The index along it.
+        index: The index along dim.
 
     Raises:
         IndexError: dim or index is out of range.
@@ -192,9 +193,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 class SplitBackward0(CallNode):
-    """The Node of several views that do not overlap: their gradients are combined into one.
+    """The Node of several views that do not overlap: it combines their gradients into one gradient.
 
-    Without this Node, each view would return a gradient of the size of the whole tensor.
+    Without it, each view would have its own Node, with a gradient of the size of the whole tensor.
     """
 
     __slots__ = ()
@@ -215,7 +216,7 @@ class SplitBackward0(CallNode):
         self.places = places
 
     def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
-        """Return zeros, with the gradients of views written at their positions."""
+        """Return the gradient of the input: zeros, with the views' gradients at their positions."""
         layout = self.input_layout
         backend = backend_of(layout.device.type)
         whole = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
@@ -226,7 +227,7 @@ class SplitBackward0(CallNode):
         return (whole,)
 
     def apply_recorded(self, g: tuple[Tensor | None, ...], keep: bool) -> tuple[Any, ...]:
-        """Return the same gradient as a Tensor."""
+        """Return the gradient of the input as a Tensor."""
         total: Any = None
         for part, place in zip(g, self.places, strict=True):
             if part is not None:
@@ -236,7 +237,7 @@ class SplitBackward0(CallNode):
 
 
 class UnbindBackward0(SplitBackward0):
-    """The SplitBackward0 of views that lack the axis along which they were taken."""
+    """The Node of `unbind`, whose views do not have the axis along which they were taken."""
 
     __slots__ = ()
 
@@ -247,8 +248,8 @@ def _views_at(
     recorded: type[SplitBackward0] = SplitBackward0,
     key: tuple[Any, ...] = (),
 ) -> tuple[Tensor, ...]:
-    """Return the views of input at the given indices. With a key, the data for making them is
-    cached for later calls with the same layout.
+    """Return the views of input at the given indices. If a key is given, the data for making these
+    views is cached for later calls with the same layout.
     """
     views = tuple([basic_index.at(input, place) for place in places])
     layout, layouts = input._layout, tuple([view._layout for view in views])
@@ -268,7 +269,7 @@ _INTS = frozenset({int})
 
 
 def _quickly(name: str) -> Callable[..., Any]:
-    """Return a fast path for calls with integers whose views were made before."""
+    """Return a short path of `name` for calls with integers for which the views' data is cached."""
 
     def quick(input: Tensor, *given: int, **named: Any) -> Any:
         if named or input.__class__ not in PLAIN or not _INTS.issuperset(map(type, given)):
@@ -291,13 +292,14 @@ def _quickly(name: str) -> Callable[..., Any]:
 def split(
     tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
-    """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
+    """Return views of the parts along dim, either of one length or of a list of lengths. With one
+    length, the last part may be shorter.
 
     Args:
         tensor: The tensor.
-        split_size_or_sections: The length of each view, or a list of lengths.
+        split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
         dim: The axis to divide.
-        split_size: The same as split_size_or_sections, under the name that the method uses.
+        split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
         RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
@@ -329,7 +331,7 @@ def split(
     views = _views_at(tensor, places, key=key)
     if isinstance(split_size_or_sections, list | tuple):
         recorded_as("SplitWithSizesBackward0", views[:1], ())
-    # _views_at records a Node only for two views or more
+    # A single view does not have a Node from _views_at, so its own Node is renamed.
     elif len(views) == 1 and (edge := views[0]._edge) is not None:
         edge._called = "SplitBackward0"
     return views
@@ -360,7 +362,7 @@ def _sizes_of_parts(size_or_sections: Any, axis: int, n: int) -> list[int]:
 
 @composite(quick=_quickly("chunk"))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return at most `chunks` views along dim, all of the same size except the last one.
+    """Return at most `chunks` views along dim, all of the same length except the last one.
 
     Args:
         input: The tensor.
@@ -385,7 +387,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
     views: tuple[Tensor, ...] = split(input, -(-n // chunks), axis)
     if input.__class__ in modes.plain:
-        # split has cached the data for making these views.
+        # The call of split has cached the data for making these views, which is reused here.
         routes = input._layout.routes
         if (kept := routes.get(("split", -(-n // chunks), *_given(axis)))) is not None:
             routes.remember(("chunk", chunks, *_given(dim)), kept)
@@ -393,13 +395,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def _given(dim: int) -> tuple[int, ...]:
-    """Return the end of a cache key for a call along dim: calls leave out the default 0."""
+    """Return the part of a cache key for dim: empty for the default 0, which most calls omit."""
     return (dim,) if dim else ()
 
 
 @composite(quick=_quickly("unbind"))
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return a view at each index along dim, without that axis.
+    """Return a view for each index along dim; the views do not have that axis.
 
     Args:
         input: The tensor.

@@ -52,7 +52,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: The tensor.
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
-        out: A tensor into which the result is written, in place of a new one.
+        out: A tensor into which the result is written; a new one if None.
 
     Raises:
         RuntimeError: input has fewer than two axes.

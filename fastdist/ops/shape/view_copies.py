@@ -1,4 +1,4 @@
-"""Functions that copy, where similar ones make a view or write in place: `t_copy`, `fill`."""
+"""Copying forms of view ops and of in-place ops, such as `t_copy` and `fill`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .views import squeeze
 
 
 def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of a view op, changed to return copies with separate memory."""
+    """Return a function that calls `view` and returns copies of its results."""
 
     def copied(input: Tensor, *args: Any, out: GivenOut = None, **kwargs: Any) -> Any:
         found = view(input, *args, **kwargs)
@@ -76,7 +76,5 @@ view_copy = _copied("view_copy", lambda input, size: input.view(size))
 
 @checked
 def fill(input: Tensor, value: Tensor | Number) -> Tensor:
-    """Return a tensor filled with value (a number or a 0-d tensor), like input in all other
-    respects.
-    """
+    """Return a copy of input in which each element is value, a number or a 0-d tensor."""
     return input.clone().fill_(value)

@@ -17,21 +17,21 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 
 
 class ShapeOrDType(ViewOp[P, R]):
-    """A view op that takes sizes, or a dtype, which reinterprets the bytes and is never
-    recorded.
+    """A view op that takes either sizes or a dtype. With a dtype, it reinterprets the bytes, and is
+    not recorded.
     """
 
-    also_listed: ClassVar[str | None] = "dtype"  # x.view(dtype=int32) is x.view(int32)
+    also_listed: ClassVar[str | None] = "dtype"  # x.view(dtype=int32) means x.view(int32)
 
     def fit_attributes(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return attributes with 0-d tensors converted to sizes; a dtype is valid only alone."""
+        """Return attributes with 0-d tensors converted to sizes, or a single dtype unchanged."""
         (given,) = attributes
         if len(given) == 1 and isinstance(given[0], DType):
             return attributes
         return super().fit_attributes(attributes)
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return whether sizes are given, and not a dtype."""
+        """Return True if sizes are given, and False if a dtype is given."""
         (given,) = attributes
         return not (len(given) == 1 and isinstance(given[0], DType))
 
@@ -53,7 +53,8 @@ view_or_dtype = declarator(ShapeOrDType)
 
 
 def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
-    """Return a tensor over the same bytes with another dtype; the length of the last axis changes.
+    """Return a tensor over the same bytes with another dtype. If the size of an element differs,
+    the length of the last axis changes.
 
     Raises  RuntimeError if the memory cannot be divided into elements of that dtype
     """

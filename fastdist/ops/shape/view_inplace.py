@@ -23,18 +23,18 @@ from ...tensor.view_steps import Step, ViewSteps
 
 # Note [Views of a tensor that is turned in place]
 # A view stores the steps that make it from its base. `transpose_` and similar ops replace the base
-# by another view of the same memory. Living views keep their memory and shape: steps that restore
-# the base's former layout are inserted before their own steps. So gradients, tangents and recorded
-# in-place changes work as before. As in PyTorch, each view gets a new edge based on the base's new
-# edge, so that hooks of the base see its gradient. A dual tensor is related in the same way to the
-# tangents of its views: see Note [Tangents of views] in graph/tensor_tangents.py.
+# by another view of the same memory. Existing views keep their memory and shape: each view gets
+# additional first steps, which restore the former layout of the base. So gradients, tangents and
+# recorded in-place changes work as before. As in PyTorch, each view gets a new edge based on the
+# base's new edge, so that hooks of the base see the view's gradient. The tangents of views of a
+# dual tensor are treated alike: see Note [Tangents of views] in graph/tensor_tangents.py.
 
 
 def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the in-place form of a view op: its first argument becomes the view.
 
-    Raises  RuntimeError for a leaf that requires grad, and for an as_strided_ that reaches other
-            elements while a view is alive
+    Raises  RuntimeError for a leaf that requires grad, and for an as_strided_ to other elements of
+            the memory while a view exists
     """
 
     @overridable_by_modes
@@ -48,7 +48,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
         require_may_change(self, writing=False)
         views = [] if self._storage is None else self._storage.living_views()
         views = [view for view in views if _depends_on(self, view)]
-        # Recorded in no_grad as well, because the old edge would expect another shape.
+        # The call is recorded even in no_grad, because the old edge would expect the old shape.
         with enable_grad():
             seen = function(self, *args, **kwargs)
         turn = _Turn(name, self._layout, seen) if views else None
@@ -56,7 +56,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
         if turn is not None:
             for view in views:
                 turn.follow(self, view)
-        # The version changes, because saved values of this tensor now have another shape.
+        # The version is incremented, because saved values of this tensor now have another shape.
         storage_of(self).bump()
         return self
 
@@ -65,14 +65,14 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
 
 
 def _become(target: Tensor, seen: Tensor) -> None:
-    """Turn target into `seen`, a view of it, with the edge and tangents of that view."""
+    """Give target the array, layout, edge and tangents of `seen`, which is a view of target."""
     tangents = [(level, tangent_of(seen, level)) for level in levels_of((target,))]
     if target._extra is not None and target._extra.base is not None:
-        # A view stays a view of the same base, with one more step.
+        # If target is a view, it stays a view of the same base, with one more step.
         assert seen._extra is not None and seen._extra.replay is not None
         if seen._extra.base is target._extra.base:
             target._extra.replay = seen._extra.replay
-        else:  # a view that was made a leaf counts as a base
+        else:  # target is a view that was made a leaf, and is itself the base of `seen`
             target._extra.replay = ViewSteps(target._extra.replay, seen._extra.replay.last)
     target._array, target._layout = seen._array, seen._layout
     if target._edge is not None:
@@ -87,7 +87,7 @@ def _become(target: Tensor, seen: Tensor) -> None:
 
 
 def _depends_on(target: Tensor, view: Tensor) -> bool:
-    """Return whether a view, or its tangent, is derived from target, or from target's tangent."""
+    """Return whether view is derived from target, or view's tangent from target's tangent."""
     extra = view._extra
     if view is target or extra is None or extra.base is None:
         return False
@@ -98,7 +98,7 @@ def _depends_on(target: Tensor, view: Tensor) -> bool:
 class _Turn:
     """A change of a tensor's layout by one view op, and the steps that undo it.
 
-    Raises  RuntimeError for an as_strided that reaches other elements
+    Raises  RuntimeError for an as_strided to other elements of the memory
     """
 
     def __init__(self, name: str, was: Layout, seen: Tensor) -> None:
@@ -144,14 +144,14 @@ class _Turn:
             renew_edge(view, target)
 
     def _before(self, steps: list[Step]) -> list[Step]:
-        """Return steps that began at the former layout, changed to begin at the present one."""
+        """Return `steps`, which begin at the former layout, changed to begin at the new layout."""
         if len(steps) > 1 and _same_step(steps[0], self._done):
-            return steps[1:]  # otherwise repeated transposing would lengthen the chain
+            return steps[1:]  # without this, each repeated transpose would add a step
         return [*self._undone, *steps]
 
 
 def _is_dense(layout: Layout) -> bool:
-    """Return whether the elements have no gaps in memory and do not share memory."""
+    """Return whether the elements fill their memory without gaps and without overlap."""
     return layout.contiguous or dense_order(layout.shape, layout.strides) is not None
 
 

@@ -34,10 +34,10 @@ _COPIED = node_named("_unsafe_view")
 
 @view_or_dtype("method")
 def view(input: Tensor, *size: int | Sequence[int]) -> Tensor:
-    """Return a view with another shape, or given a dtype, a view of the bytes as elements of that
-    dtype.
+    """Return a view with another shape. Given a dtype, return a view of the same bytes as elements
+    of that dtype.
 
-    Raises  RuntimeError if no strides express the shape; `reshape` copies in this case
+    Raises  RuntimeError if no view can have this shape; `reshape` copies in this case
 
     Args:
         input: The tensor.
@@ -45,7 +45,7 @@ def view(input: Tensor, *size: int | Sequence[int]) -> Tensor:
             dtype.
 
     Returns:
-        A view. Writing into it changes the tensor as well.
+        A view. Writing into the view also changes input.
 
     Example:
         >>> x = torch.arange(6)
@@ -73,7 +73,7 @@ def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
 
 @view.array
 def _(backend: Backend, array: Any, shape: Shape) -> Any:
-    return array.reshape(shape)  # prepare has checked that this is a view
+    return array.reshape(shape)  # makes a view, because prepare has checked the strides
 
 
 @view.looking
@@ -97,7 +97,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     if sizes and not isinstance(sizes[0], int) and isinstance(sizes[0], list | tuple):
         (sizes,) = sizes
     if not all(hasattr(n, "__index__") for n in sizes):
-        return call_one_by_one(op, operands, attributes, level)  # a view as another dtype
+        return call_one_by_one(op, operands, attributes, level)  # sizes is a dtype
     if -1 in sizes and 0 not in input._layout.shape:
         rest = 1
         for n in sizes:
@@ -225,7 +225,9 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @view_op("method")
 def expand(input: Tensor, *sizes: Any) -> Tensor:
-    """Return a view in which axes of length 1 are repeated without copying; -1 keeps a length.
+    """Return a view in which axes of length 1 are repeated without copying.
+
+    -1 in sizes keeps the length of an axis.
 
     Args:
         input: The tensor.
@@ -233,7 +235,7 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
             lengths add axes in front.
 
     Raises:
-        RuntimeError: The length of an axis that is not 1 would change.
+        RuntimeError: An axis would change its length, which is not 1.
 
     Example:
         >>> torch.tensor([[1], [2]]).expand(-1, 3)
@@ -288,7 +290,7 @@ def _(layout: Layout, sizes: Shape) -> Any:
     repeats = any(step == 0 and n > 1 for step, n in zip(steps, sizes, strict=True))
 
     def look(array: Any) -> Any:
-        # For memory without gaps, using the buffer takes a tenth of the time of as_strided.
+        # The memory has no gaps. So ndarray can use its buffer, in a tenth of as_strided's time.
         seen: Any = ndarray(sizes, dtype, array, 0, steps)
         if repeats:
             seen.flags.writeable = False  # several elements share one address
@@ -321,7 +323,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @view_op("function method inplace")
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
-    """Return a view without the axes of length 1, or without the axes in dim of length 1.
+    """Return a view without the axes of length 1. If dim is given, only axes in dim are removed.
 
     Args:
         input: The tensor.
@@ -346,7 +348,7 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
     is_one = hasattr(dim, "__index__")
     axes = {normalize_axis("squeeze", one, len(shape)) for one in ((dim,) if is_one else dim)}
     gone = tuple(sorted(i for i in axes if shape and shape[i] == 1))
-    # The type of the sequence shows how the caller passed the axes: see names_node.
+    # A range means that the caller gave one axis, a tuple several axes: see names_node.
     return (gone if not is_one else range(gone[0], gone[0] + 1) if gone else range(0),)
 
 
@@ -363,7 +365,7 @@ def _(backend: Backend, array: Any, dim: tuple[int, ...]) -> Any:
 
 
 def _without(dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]:
-    # With an Ellipsis NumPy returns a 0-d view, never a scalar.
+    # With an Ellipsis in the index, NumPy returns a view even if it is 0-d, never a scalar.
     return (*(0 if i in dims else slice(None) for i in range(ndim)), Ellipsis)
 
 
@@ -448,7 +450,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 def t(input: Tensor) -> Tensor:
     """Return a view of the transpose of a tensor with at most two axes.
 
-    Raises  RuntimeError for more axes
+    Raises  RuntimeError if input has more than two axes
 
     Args:
         input: The tensor.
@@ -466,7 +468,7 @@ def t(input: Tensor) -> Tensor:
 @partial(checked, known_as="")
 def detach(input: Tensor) -> Tensor:
     """Return a tensor over the same memory that is not in any graph and has no tangents."""
-    return input.detach()  # calls the method of the subclass: a batch, or a lazy conjugate
+    return input.detach()  # a batch and a lazy conjugate have their own method
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
@@ -478,7 +480,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
             -1, which is replaced by the length that follows from the others.
-        shape: The same as sizes, under NumPy's name.
+        shape: The same as sizes, under NumPy's name; None: sizes are given.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)
@@ -487,11 +489,11 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """
     try:
         if shape is None and input.__class__ in modes.plain:
-            # Not in C order: a view is possible only if one is cached.
+            # A cached Route of `view` means that a view with these sizes is possible.
             try:
                 known = input._layout.routes.get((view, sizes, tuple))
             except TypeError:
-                known = None  # a list of sizes, or an argument that raises below
+                known = None  # sizes contains a list, or an argument that is rejected below
             if known is not None and known.run is not None:
                 return view.again(input, known)
         is_plain = input.__class__ in modes.plain
@@ -515,7 +517,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         try:
             known = layout.routes.get((view, shape, tuple))
         except TypeError:
-            known = None  # a nested list, which raises below
+            known = None  # shape contains a list, which is rejected below
         if known is None:
             copied_as = layout.routes.get((reshape, shape)) if shape.__class__ is tuple else None
             if copied_as is not None and is_plain:
@@ -532,9 +534,9 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
 
 
 def _copied(input: Tensor, shape: Any) -> Tensor:
-    """Return a copy with a shape that no view can have."""
+    """Return a copy of input with this shape, which no view of input can have."""
     layout, copied = input._layout, view(input.contiguous(), *shape)
     if layout.device is CPU and layout.numel * layout.dtype.itemsize < LINES_FROM:
-        # Later calls use NumPy's copy, if nothing is recorded.
+        # Later calls with this shape let NumPy copy, unless they are recorded.
         layout.routes.remember((reshape, shape), copied._layout)
     return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]

@@ -34,7 +34,7 @@ from .coordinates import (
 def sparse_of(
     indices: Tensor, values: Tensor, shape: Sequence[int], *, is_coalesced: bool = False
 ) -> Any:
-    """Return a sparse tensor of matching coordinates and values; gradients flow to the values."""
+    """Return a sparse tensor with these coordinates and values; gradients flow to the values."""
     made = sparse_tensor(indices, values, shape, is_coalesced)
     return recorded(
         made,
@@ -46,7 +46,7 @@ def sparse_of(
 
 
 def part_at(gradient: Any, indices: Any) -> Any:
-    """Return the part of a gradient at the coordinates `indices`."""
+    """Return the elements of a gradient at the coordinates `indices`."""
     axes, shape = indices._layout.shape[0], gradient._layout.shape
     if gradient._layout.is_sparse:
         if gradient._array.indices.shape[0] == axes:
@@ -57,8 +57,8 @@ def part_at(gradient: Any, indices: Any) -> Any:
 
 
 def _entries_at(gradient: Any, indices: Any) -> Any:
-    """Return a sparse gradient's values at coordinates, and zeros where it has no entry. The cost
-    depends on the number of its entries only.
+    """Return a sparse gradient's values at the coordinates `indices`, and zeros where the gradient
+    has no entry. The cost depends on the number of the gradient's entries, not on its shape.
     """
     whole = coalesce(gradient)
     if whole._array.indices is indices._array:
@@ -88,10 +88,11 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> Tensor:
-    """Return the sparse tensor of `values` at the coordinates `indices`, shaped (sparse axes, n).
-    Entries with equal coordinates are summed. Given only a size, return zeros.
+    """Return the sparse tensor of `values` at the coordinates `indices`. The shape of `indices` is
+    (sparse axes, n). Entries with equal coordinates represent their sum. If only a size is given,
+    return a tensor without entries.
 
-    Raises  RuntimeError for indices, values and a size that do not fit together
+    Raises  RuntimeError if indices, values and size do not fit together
     Note    coordinates are checked even without check_invariants, because kernels rely on them
     """
     if values is None:
@@ -130,13 +131,13 @@ def _empty(size: Any, dtype: DType | None, device: Any) -> Any:
 
 
 def _require_numel(size: tuple[int, ...]) -> None:
-    """Raise if the flat index of an element would not fit into int64, which kernels use."""
+    """Raise RuntimeError if flat indices of elements, which kernels use, would exceed int64."""
     if math.prod(size) >= 1 << 63 or max(size, default=0) >= 1 << 63:
         raise ShapeError(f"numel: integer multiplication overflow with sizes={list(size)}")
 
 
 def _fitting(places: Tensor, values: Tensor, size: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the size; the length of an axis that is not given follows from its largest index."""
+    """Return size, or if it is None, the size that follows from the largest index of each axis."""
     if len(places._layout.shape) != 2:
         raise ShapeError(f"indices must be sparse_dim x nnz, but got: {list(places._layout.shape)}")
     axes, n = places._layout.shape
@@ -182,8 +183,8 @@ def _require_inside(places: Tensor, size: Sequence[int]) -> None:
 
 @composite(homes="method")
 def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
-    """Return input as a sparse tensor of its nonzero elements. With sparse_dim, only that many
-    leading axes are sparse, and entries are slices of the remaining axes.
+    """Return input as a sparse tensor of its nonzero elements. If sparse_dim is given, only the
+    first sparse_dim axes are sparse, and each entry is a slice over the remaining axes.
     """
     if layout is not None and getattr(layout, "name", None) != "sparse_coo":
         raise NotImplementedError(f"to_sparse: {short_repr(layout)} is not there; sparse_coo is")
@@ -226,8 +227,8 @@ def to_sparse_coo(input: Tensor) -> Tensor:
 def to_dense(
     input: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
 ) -> Tensor:
-    """Return the dense tensor. For a sparse input its gradient is sparse, with the same
-    coordinates.
+    """Return input as a dense tensor. The gradient of a sparse input is sparse, with the
+    coordinates of the input.
 
     Args:
         input: The tensor.
@@ -257,8 +258,8 @@ def to_dense(
 
 
 def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
-    """Return a gradient at the distinct coordinates of a sparse tensor; the whole gradient if
-    `by_place` is false.
+    """Return, as a sparse tensor, the elements of a gradient at the distinct coordinates of
+    `entries`. Return the whole gradient if it is sparse, or if `by_place` is false.
     """
     if gradient._layout.is_sparse or not by_place:
         return gradient
@@ -290,21 +291,21 @@ def coalesce(input: Tensor) -> Tensor:
 
 @composite(homes="method")
 def is_coalesced(input: Tensor) -> bool:
-    """Return whether coordinates are distinct and sorted."""
+    """Return whether input is known to have distinct and sorted coordinates."""
     _require_sparse("is_coalesced", input)
     return bool(input._array.is_coalesced)
 
 
 @composite(homes="method")
 def indices(input: Tensor) -> Tensor:
-    """Return the coordinates, (sparse axes, n), of a coalesced sparse tensor."""
+    """Return the coordinates of a coalesced sparse tensor, of shape (sparse axes, n)."""
     _require_coalesced("indices", input)
     return indices_of(input)  # type: ignore[no-any-return]
 
 
 @composite(homes="method")
 def values(input: Tensor) -> Tensor:
-    """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
+    """Return the values of a coalesced sparse tensor, of shape (n, dense axes...)."""
     _require_coalesced("values", input, "sparse")
     places, shape = indices_of(input), input._layout.shape
     return recorded(  # type: ignore[no-any-return]
@@ -318,7 +319,7 @@ def values(input: Tensor) -> Tensor:
 
 @composite(homes="method")
 def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
-    """Return input's elements at the coordinates of a sparse tensor, including repeated ones."""
+    """Return a sparse tensor of input's elements at mask's coordinates, with any repetitions."""
     _require_sparse("sparse_mask", mask)
     if mask._layout.shape != input._layout.shape:
         raise ShapeError(
@@ -333,8 +334,8 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def entries_of(input: Any) -> tuple[Any, Any, bool]:
-    """Return coordinates, values with their history, and whether they are coalesced. An input that
-    has a history is coalesced first.
+    """Return the coordinates of input, its values, and whether it is coalesced. If input has a Node
+    or tangents, input is coalesced first, and the values are recorded.
     """
     if input._edge is not None or levels_of((input,)):
         input = coalesce(input)

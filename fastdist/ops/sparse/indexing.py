@@ -19,7 +19,7 @@ from .conversion import entries_of, sparse_of
 
 @on_sparse("basic_index")
 def part(input: Any, index: Sequence[Any]) -> Any:
-    """Return the part that integers select on single axes; slices may select only whole axes."""
+    """Return input indexed with integers; a slice in the index may select only a whole axis."""
     given = [one for one in index if one is not Ellipsis]
     if any(not isinstance(one, int) and one != slice(None) for one in given):
         raise refusal(f"index with {short_repr(tuple(index))}", input)
@@ -33,8 +33,8 @@ def part(input: Any, index: Sequence[Any]) -> Any:
 
 
 def _select(input: Tensor, axis: int, place: int) -> Any:
-    """Return the slice at an index of an axis, without that axis. It is dense if no sparse axis
-    remains.
+    """Return the part of input at one index of an axis, without that axis. The part is dense if no
+    sparse axis remains.
     """
     shape, axes = input._layout.shape, input._array.indices.shape[0]
     if not -shape[axis] <= place < shape[axis]:
@@ -74,7 +74,7 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
             f"index_select(): index contains a place outside of dimension {axis}, which has "
             f"{shape[axis]}"
         )
-    # Each entry is matched with all elements of the index that equal its coordinate.
+    # Each entry is repeated for each element of `index` that equals the entry's coordinate.
     wanted, order = chosen.sort(stable=True)
     row = indices[axis].contiguous()
     begins, ends = searchsorted(wanted, row), searchsorted(wanted, row, right=True)
@@ -85,8 +85,8 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
 
 
 def meetings(begins: Tensor, counts: Tensor) -> tuple[Any, Any]:
-    """Return two vectors of equal length. The first has each i, repeated counts[i] times; the
-    second has for these i the numbers begins[i], begins[i] + 1, ...
+    """Return two vectors of equal length. The first one contains each i, repeated counts[i] times.
+    At the positions of i, the second one contains the numbers begins[i], begins[i] + 1, ...
     """
     device = begins._layout.device
     positions: Any = arange(begins._layout.shape[0], dtype=int64, device=device)

@@ -30,10 +30,11 @@ from .indexing import meetings
 
 @on_sparse("matmul")
 def product(input: Tensor | Number, other: Tensor | Number, by_place: bool = False) -> Any:
-    """Return the product of two matrices, or of a matrix and a vector; sparse if both factors are.
+    """Return the product of two matrices, or of a matrix and a vector. The product is sparse if
+    both factors are sparse.
 
-    With by_place the gradient of a sparse factor is sparse, as for sparse.mm; otherwise it is
-    dense.
+    If by_place is true, the gradient of a sparse factor is sparse, as in `sparse.mm`; otherwise the
+    gradient is dense.
     """
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         return NotImplemented
@@ -64,7 +65,7 @@ def product(input: Tensor | Number, other: Tensor | Number, by_place: bool = Fal
 
 
 def _read(input: Any, other: Any) -> list[Any]:
-    """Return the factors that are needed for the gradient of the other factor."""
+    """Return each factor that is needed for the gradient of the other one."""
     pairs = ((input, other), (other, input))
     return [one for one, against in pairs if against._edge is not None]
 
@@ -78,14 +79,14 @@ def _tangent(tangents: list[Any], factors: list[Any]) -> Any:
 
 
 def _gradient_by_sparse(g: Tensor | complex, input: Tensor, other: Any, by_place: bool) -> Any:
-    """Return g @ other.T; if by_place is true, only at the coordinates of input."""
+    """Return g @ other.T, or if by_place is true, only its elements at input's coordinates."""
     whole = g @ (to_dense(other) if is_sparse(other) else other).t()
     return masked(whole, input) if by_place else whole
 
 
 def _batched(input: Any, other: Any) -> Any:
-    """Return the products of batches of sparse and dense matrices. They are computed as one product
-    of a block-diagonal sparse matrix.
+    """Return the products of a batch of sparse matrices and a batch of dense ones. They are
+    computed as one product: a block-diagonal sparse matrix times the stacked dense matrices.
     """
     (batch, rows, columns), (count, inner, width) = input._layout.shape, other._layout.shape
     if other._layout.is_sparse or input._array.indices.shape[0] != 3:
@@ -96,7 +97,7 @@ def _batched(input: Any, other: Any) -> Any:
             f"but got: [{count}, {inner}]."
         )
     places, own, is_whole = entries_of(input)
-    flat_places(places, (batch, rows, columns))  # an invalid index could select another matrix
+    flat_places(places, (batch, rows, columns))  # raises for an index that is out of range
     which, row, column = places
     places = stack([which * rows + row, which * columns + column])
     whole = sparse_of(places, own, (batch * rows, batch * columns), is_coalesced=is_whole)
@@ -121,17 +122,17 @@ def _require_matrices(input: Any, other: Any) -> None:
 
 
 def _rows_of_products(input: Tensor, dense: Tensor) -> Any:
-    """Return a sparse matrix times a dense one. Each row is a weighted sum of rows of the dense
-    matrix.
+    """Return a sparse matrix times a dense one. Each row of the product is a weighted sum of rows
+    of the dense matrix.
     """
     whole = coalesced(input.detach())
     if whole._array.values.ndim != 1:
         raise refusal("matmul of a sparse tensor with dense axes", input)
     rows, columns = indices_of(whole)
-    # Column indices are checked where rows of dense are read.
+    # Only row indices are checked here. gather_add checks column indices, with which it reads rows.
     rows = flat_places(rows.unsqueeze(0), input._layout.shape[:1])
     device = rows._layout.device
-    # The beginning of each row; the flat row indices are sorted.
+    # The flat row indices are sorted, so a binary search finds where each row begins.
     asked: Any = arange(input._layout.shape[0] + 1, dtype=int64, device=device)
     starts = searchsorted(rows, asked)
     return gather_add(dense, starts, columns.contiguous(), values_of(whole))
@@ -154,10 +155,10 @@ def _both_sparse(input: Any, other: Any) -> Any:
 
 
 def _expanded(a: Tensor, b: Tensor, shape: tuple[int, int]) -> Any:
-    """Return the product of coalesced matrices: each entry of a is multiplied by a row of b, the
-    one that its column index selects.
+    """Return the product of two coalesced matrices. Each entry of a, in column k, is multiplied by
+    row k of b.
 
-    The cost depends on the number of these products of elements, not on the shapes.
+    The cost depends on the number of multiplied pairs of entries, not on the shapes.
     """
     rows, inner = own_indices(a)
     b_rows, b_columns = own_indices(b)
@@ -186,7 +187,7 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 @composite(homes="function", known_as="")
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, the first of which is sparse: an older name of mm."""
+    """Return the product of two matrices, the first of which is sparse. Older name: use `mm`."""
     return input.mm(mat2)
 
 

@@ -35,7 +35,7 @@ from .coordinates import (
 
 
 def _by_values(input: Tensor | None, name: str, forward: Callable[[Any], Any], back: Any) -> Any:
-    """Return input with its values mapped by forward, which is linear; back maps the gradient."""
+    """Apply the linear function `forward` to input's values, and `back` to their gradient."""
     with no_grad():
         made = with_values(input, forward(values_of(input)))
     return recorded(
@@ -117,7 +117,7 @@ def _add(input: Any, other: Any, alpha: Any = 1) -> Any:
 
 
 def _added(input: Tensor | None, other: Tensor | complex, alpha: complex) -> Any:
-    """Return the tangent of a sum; one of the operands may have no tangent."""
+    """Return the tangent of a sum from the operands' tangents, one of which may be None."""
     if other is None:
         return input
     scaled = other if alpha == 1 else other * alpha
@@ -135,7 +135,7 @@ def _joined(input: Any, other: Any, alpha: complex) -> Any:
             f"{indices_of(input)._layout.shape[0]} != {indices_of(other)._layout.shape[0]}"
         )
     found = wrap(input._array.plus(other._array), input._layout)
-    # As in PyTorch, entries of coalesced tensors are merged, and all other entries concatenated.
+    # As in PyTorch, entries are merged if both tensors are coalesced, and otherwise concatenated.
     both = input._array.is_coalesced and other._array.is_coalesced
     return coalesced(found) if both else found
 
@@ -182,7 +182,7 @@ def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
     from ...graph.inplace_history import require_may_change
 
     require_may_change(input)
-    # Only the rows of a large table that have entries are accessed.
+    # If the call is not recorded, only rows that have entries are accessed in a large table.
     is_bare = not tls.grad or (input._edge is None and other._edge is None)
     if is_bare and input._layout.shape == other._layout.shape:
         with no_grad():
@@ -238,7 +238,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _written(target: Tensor, result: Tensor) -> Any:
-    """Store result in a sparse tensor, in place.
+    """Replace the entries of target, a sparse tensor, by those of result.
 
     Raises  RuntimeError for a dense target, or if the change would have to be recorded
     """
@@ -283,7 +283,7 @@ def _both_sparse(input: Any, other: Any) -> Any:
             "mul operands have incompatible sizes: "
             f"{list(input._layout.shape)} and {list(other._layout.shape)}"
         )
-    # An element that is missing in either operand makes the product 0.
+    # The product is 0 where either operand has no entry, so input's coordinates are sufficient.
     places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
     return sparse_of(places, made, input._layout.shape, is_coalesced=is_whole)
@@ -405,7 +405,7 @@ def _outside(dim: int, rank: int) -> int:
 
 
 def _spread(g: Tensor, input: Tensor) -> Any:
-    """Return the gradient of a sum: g at each coordinate of input."""
+    """Return the gradient of a summed tensor: g, expanded to its shape, at its coordinates."""
     return masked(g.expand(input._layout.shape), input)
 
 
@@ -424,8 +424,8 @@ def _sum_along(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Any:
         if not left:
             made = own.sum(0)
         else:
-            # Coordinates of remaining axes are copied and checked by coalesced; the others are only
-            # checked.
+            # coalesced() copies and checks the coordinates on the remaining axes. The coordinates
+            # on the summed axes are only checked.
             rows = indices_of(input).index_select(0, _places(left, input))
             _require_inside(input, [i for i in dims if i < axes])
             made = coalesced(sparse_tensor(rows, own, out_shape))
@@ -448,7 +448,7 @@ def _require_inside(input: Tensor, axes: list[int]) -> None:
         for axis in axes:
             flat_places(indices[axis : axis + 1], shape[axis : axis + 1])
     except IndexError:
-        own_indices(input)  # raises an error that names the axis
+        own_indices(input)  # checks all axes, so the error names the axis of the tensor
         raise
 
 

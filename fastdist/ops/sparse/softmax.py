@@ -16,8 +16,8 @@ from .coordinates import Grouped, flat_places, indices_of
 
 
 def normalized(input: Tensor, dim: int, is_log: bool) -> Any:
-    """Return the softmax of the entries along an axis, or its logarithm. Elements without an entry
-    count as -inf.
+    """Return the softmax of the entries along an axis, or if is_log is true, its logarithm.
+    Elements without an entry count as -inf.
 
     Raises  TypeError for a dtype that is not floating
     """
@@ -39,7 +39,7 @@ def normalized(input: Tensor, dim: int, is_log: bool) -> Any:
 
 
 def _lines(places: Tensor, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
-    """Return the number of each entry's line, and the number of lines. A line consists of the
+    """Return for each entry the index of its line, and the number of lines. A line consists of the
     elements that differ only in their index along axis.
     """
     others = [one for one in range(len(lengths)) if one != axis]

@@ -1,8 +1,8 @@
 """Learning rate schedulers.
 
-scheduler.py is the base class, and by_epoch.py has formulas of the epoch. cyclic.py and
-one_cycle.py also change the momentum (by momentum.py). sequential.py combines several schedulers,
-and plateau.py depends on a metric instead of the epoch.
+scheduler.py is the base class. by_epoch.py has schedulers that are formulas of the epoch. cyclic.py
+and one_cycle.py also change the momentum, with momentum.py. sequential.py combines several
+schedulers. The schedule in plateau.py depends on a metric instead of the epoch.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def _functions(
 class _ByFunctions(LRScheduler):
     """Base of schedulers with a user-defined function of the epoch for each group.
 
-    The state dict omits plain functions, and contains the attributes of callable objects.
+    The state dict omits plain functions. For other callable objects, it contains their attributes.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class _ByFunctions(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state without the optimiser and plain functions."""
+        """Return the state without the optimiser and without plain functions."""
         kept = [
             None if isinstance(function, types.FunctionType) else dict(vars(function))
             for function in self.lr_lambdas
@@ -224,7 +224,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Sets the rate to the initial rate times (1 - epoch / total_iters) ** power, then to 0."""
+    """Multiplies the initial rate by (1 - epoch / total_iters) ** power, until it is 0."""
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
@@ -249,7 +249,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Varies the rate between the initial rate and eta_min, by half a cosine every T_max epochs.
+    """Moves the rate along a cosine between the initial rate and eta_min; half a period is T_max.
 
     Source  Loshchilov and Hutter 2016, "SGDR: Stochastic Gradient Descent with Warm Restarts"
     """
@@ -268,7 +268,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial:
             return rates
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # The rate is at eta_min, where the recursive formula would stay.
+            # The present rate is eta_min. The recursive formula below would keep it there.
             rise = (1.0 - math.cos(math.pi / self.T_max)) / 2.0
             return [
                 rate + (base - least) * rise
@@ -283,9 +283,9 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Lowers the rate by half a cosine to eta_min, then restarts at the initial rate.
+    """Lowers the rate along half a cosine to eta_min, then restarts at the initial rate.
 
-    The first restart is after T_0 epochs; each next period is T_mult times as long.
+    The first period has T_0 epochs. Each other period is T_mult times as long as the one before.
 
     Source  Loshchilov and Hutter 2016, "SGDR: Stochastic Gradient Descent with Warm Restarts"
     """
@@ -310,8 +310,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_mult = T_mult
         self.eta_min = eta_min
         # Epochs since the last restart of the schedule. As in PyTorch, a scheduler created with
-        # last_epoch counts from 0. The rates continue as before only after a state dict sets T_cur
-        # and T_i.
+        # last_epoch assumes that there was no restart so far. To continue earlier rates, load a
+        # state dict, which sets T_cur and T_i.
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
@@ -354,6 +354,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 def _on_cosine(highest: list[Rate], least: float, part: float) -> list[Rate]:
-    """Return each rate after a fraction `part` of its half cosine from `highest` to `least`."""
+    """Return the rates on the half cosines from `highest` to `least`, after a fraction `part`."""
     height = (1 + math.cos(math.pi * part)) / 2
     return [least + (high - least) * height for high in highest]

@@ -14,7 +14,7 @@ from .scheduler import LRScheduler, Rate, one_for_each, require_optimizer, set_i
 
 
 class CyclicLR(LRScheduler):
-    """Raises the rate from base_lr to max_lr and lowers it again, in cycles of batches.
+    """Raises the rate from base_lr to max_lr and lowers it again, repeatedly; one step per batch.
 
     Raises  ValueError for an unknown mode, or if cycle_momentum is set and the optimiser has no
             momentum
@@ -68,7 +68,7 @@ class CyclicLR(LRScheduler):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """Return the scale of the amplitude, for a cycle or an iteration (see scale_mode)."""
+        """Return the factor of the amplitude; x counts cycles or iterations (see scale_mode)."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -93,7 +93,7 @@ class CyclicLR(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state without the optimiser and plain functions.
+        """Return the state without the optimiser and without plain functions.
 
         If scale_fn is a callable object, its attributes are included.
         """

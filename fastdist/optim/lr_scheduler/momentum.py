@@ -9,9 +9,9 @@ from .scheduler import one_for_each
 
 
 def uses_beta1(optimizer: Optimizer) -> bool:
-    """Return True if an optimiser's momentum is the first of its betas, False if it is `momentum`.
+    """Return True if the momentum is the first of `betas`, and False if it is `momentum`.
 
-    Raises  ValueError if it has neither option
+    Raises  ValueError if the optimiser has neither option
     """
     if "betas" in optimizer.defaults:
         return True
@@ -26,7 +26,7 @@ def uses_beta1(optimizer: Optimizer) -> bool:
 def begin(
     optimizer: Optimizer, base: Any, most: Any, *, is_new: bool
 ) -> tuple[list[float], list[float]]:
-    """Return the bounds of each group's momentum; if is_new, set it to the upper bound."""
+    """Return the bounds of each group's momentum; if is_new, set it to its upper bound."""
     bases = one_for_each("base_momentum", optimizer, base)
     highest = one_for_each("max_momentum", optimizer, most)
     if is_new:

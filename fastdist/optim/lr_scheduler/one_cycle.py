@@ -11,10 +11,10 @@ from .scheduler import LRScheduler, Rate, one_for_each, require_optimizer
 
 
 class OneCycleLR(LRScheduler):
-    """Raises the rate to max_lr, then lowers it far below its initial value; one step per batch.
+    """Raises the rate to max_lr, then lowers it far below the initial rate; one step per batch.
 
-    Raises  ValueError for options out of range, for a step after the last, or if cycle_momentum is
-            set and the optimiser has no momentum
+    Raises  ValueError for options out of range, for a step after the last one, or if cycle_momentum
+            is set and the optimiser has no momentum
     Source  Smith and Topin 2017, "Super-Convergence: Very Fast Training of Neural Networks Using
             Large Learning Rates"
     """

@@ -66,7 +66,7 @@ class ReduceLROnPlateau(LRScheduler):
     def step(  # type: ignore[override]
         self, metrics: Any, epoch: int | None = None
     ) -> None:
-        """Report the metric of the last epoch, and lower the rate if necessary."""
+        """Take the metric of the last epoch into account, and lower the rate if necessary."""
         measure = float(metrics)
         if epoch is not None:
             warnings.warn(EPOCH_IS_OLD, UserWarning, stacklevel=2)
@@ -106,16 +106,16 @@ class ReduceLROnPlateau(LRScheduler):
                 set_in(group, "lr", reduced)
 
     def _is_better(self, a: float, best: float) -> bool:
-        """Return whether a metric is better than the best one by more than the threshold.
+        """Return whether the metric `a` is better than `best` by more than the threshold.
 
-        Note    with a relative threshold and a negative best value, a slightly worse metric counts
-                as better, as in PyTorch
+        Note    if the threshold is relative and `best` is negative, a slightly worse metric also
+                counts as better, as in PyTorch
         """
         way = -self.threshold if self.mode == "min" else self.threshold
         bound = best * (1.0 + way) if self.threshold_mode == "rel" else best + way
         return a < bound if self.mode == "min" else a > bound
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore a state dict."""
+        """Restore the state from a state dict."""
         super().load_state_dict(state_dict)
         self._take_measure(self.mode, self.threshold, self.threshold_mode)

@@ -34,17 +34,17 @@ Rate = Any  # a float, or a Tensor of one element that is updated in place
 
 
 def copies_of(groups: list[dict[str, Any]], key: str) -> list[Rate]:
-    """Return the groups' values under a key, with Tensors copied."""
+    """Return the values of all groups under `key`; Tensors are copied."""
     return [copy_of(group[key]) for group in groups]
 
 
 def copy_of(rate: Rate) -> Rate:
-    """Return a rate that later in-place updates do not change."""
+    """Return a copy of the rate, so that later in-place updates do not change it."""
     return rate.detach().clone() if isinstance(rate, Tensor) else rate
 
 
 def set_in(group: dict[str, Any], key: str, value: Rate) -> None:
-    """Set an option of a group; a Tensor is updated in place."""
+    """Set an option of a group. If the option is a Tensor, it is updated in place."""
     if isinstance(group[key], Tensor):
         with no_grad():
             group[key].fill_(value.item() if isinstance(value, Tensor) else value)
@@ -53,7 +53,7 @@ def set_in(group: dict[str, Any], key: str, value: Rate) -> None:
 
 
 def one_for_each(name: str, optimizer: Optimizer, given: Any) -> list[Any]:
-    """Return one value for each group of an optimiser, given a list or a single value."""
+    """Return a list of one value per group of an optimiser, made from a list or a single value."""
     count = len(optimizer.param_groups)
     if not isinstance(given, list | tuple):
         return [copy_of(given) for _ in range(count)]
@@ -80,18 +80,18 @@ def require_optimizer(optimizer: Any) -> None:
 class LRScheduler:
     """Sets the learning rate of each group of an optimiser; call step after each epoch.
 
-    A subclass implements `get_lr()`, which computes the rates at epoch last_epoch from the current
-    rates. So changes by a user or by another scheduler are kept. A formula that depends only on the
-    epoch is `_get_closed_form_lr()`, as in PyTorch.
+    A subclass implements `get_lr()`, which computes the rates at last_epoch from the current rates.
+    So changes that a user or another scheduler made are kept. A subclass can also implement
+    `_get_closed_form_lr()`, a formula that depends only on the epoch, as in PyTorch.
 
     Raises  KeyError if last_epoch is given and a group has no initial_lr
-    Note    a scheduler created with last_epoch assumes that the groups have the rates of that epoch
+    Note    if last_epoch is given, the groups must already have the rates of that epoch
     """
 
     last_epoch: int
-    # Whether the constructor is making the first step, whose rates the groups already have.
+    # Whether the constructor is making the first step. The groups already have this step's rates.
     _is_initial = False
-    # Whether `step` is calling `get_lr`, which users should not call themselves.
+    # Whether `step` is calling `get_lr`; for a direct call by a user, `get_lr` warns.
     _get_lr_called_within_step = False
     _step_count = 0
 
@@ -127,7 +127,7 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__} does not implement get_lr")
 
     def step(self, epoch: Any = None) -> None:
-        """Advance to the next epoch, or (deprecated in PyTorch) to a given one."""
+        """Advance to the next epoch, or to the given epoch (deprecated in PyTorch)."""
         if self._step_count == 1:
             self._warn_of_order()
         self._step_count += 1
@@ -137,8 +137,8 @@ class LRScheduler:
 
     def _warn_of_order(self) -> None:
         step = _step_of(self.optimizer)
-        # The attribute is missing in unpickled schedulers and in subclasses with their own
-        # __init__.
+        # `_step_of_optimizer` is missing in unpickled schedulers, and in subclasses whose __init__
+        # does not call the one of this class.
         known = self.__dict__.get("_step_of_optimizer", step)
         if step is not known and not hasattr(step, "_wrapped_by_lr_sched"):
             warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=3)
@@ -146,7 +146,7 @@ class LRScheduler:
             warnings.warn(_TOO_SOON, UserWarning, stacklevel=3)
 
     def _update_lr(self, epoch: Any = None) -> None:
-        """Set the rates of the next epoch, or of a given epoch by the closed form."""
+        """Set the rates of the next epoch, or of a given epoch with the closed form."""
         rates: Callable[[], list[Rate]] = self.get_lr
         if epoch is None:
             self.last_epoch += 1
@@ -188,7 +188,7 @@ class LRScheduler:
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state without the optimiser and functions."""
+        """Return the state without the optimiser and without functions."""
         return {
             name: value
             for name, value in self.__dict__.items()
@@ -201,9 +201,9 @@ class LRScheduler:
 
 
 class _LRScheduler(LRScheduler):
-    """The name of LRScheduler before PyTorch 2.0."""
+    """LRScheduler under the name that it had before PyTorch 2.0."""
 
 
 def _step_of(optimizer: Optimizer) -> Any:
-    """Return the function behind optimizer.step: the class's own, or its replacement."""
+    """Return the function behind optimizer.step: the class's method, or what has replaced it."""
     return vars(optimizer).get("step", type(optimizer).step)

@@ -1,4 +1,4 @@
-"""Schedulers that combine other schedulers, in sequence or in each step."""
+"""Schedulers that combine other schedulers, one after the other or all in each step."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class SequentialLR(_Joined):
         self._schedulers = list(schedulers)
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
-        # Each scheduler made its first step in its constructor. These steps are undone, and then
-        # the first scheduler makes its step again from the initial rates.
+        # The constructor of each scheduler made a first step. All these steps are undone. Then the
+        # first scheduler makes its first step again, from the initial rates.
         for group in optimizer.param_groups:
             set_in(group, "lr", group["initial_lr"])
         self.recursive_undo()
@@ -87,7 +87,7 @@ class SequentialLR(_Joined):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
-        """Move the schedulers inside sched (default: self) back by one epoch."""
+        """Decrease last_epoch by 1 in sched (default: self), or in all schedulers inside it."""
         joined = self if sched is None else sched
         if isinstance(joined, _Joined):
             for below in joined._schedulers:
@@ -108,7 +108,7 @@ class SequentialLR(_Joined):
 
 
 class ChainedScheduler(_Joined):
-    """Applies several schedulers in each step: each changes the rate that the previous one set.
+    """Applies several schedulers in each step, each to the rate that the previous one has set.
 
     Raises  ValueError for an empty list, or for schedulers of different optimisers
     """

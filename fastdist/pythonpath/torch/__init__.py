@@ -1,4 +1,4 @@
-"""The module `torch` in processes where fastdist replaces PyTorch: its names, and a version."""
+"""The module `torch` where fastdist replaces PyTorch: fastdist's names, and a PyTorch version."""
 
 from __future__ import annotations
 

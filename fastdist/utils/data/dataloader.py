@@ -24,7 +24,7 @@ _collate_fn_t = Callable[[list[Any]], Any]
 
 
 class _InfiniteConstantSampler(_data.Sampler[None]):
-    """The sampler of an iterable dataset, which chooses its own samples: yields None forever."""
+    """Yields None forever: a sampler for iterable datasets, which are read without indices."""
 
     def __iter__(self) -> Iterator[None]:
         while True:

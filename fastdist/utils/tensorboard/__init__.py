@@ -1,9 +1,9 @@
-"""SummaryWriter: writes figures of a training run to files for TensorBoard.
+"""SummaryWriter: writes data of a training run to files for TensorBoard.
 
-writer.py has the writer and its files. summary.py makes the protobuf messages, and pictures.py
-the messages with images, audio and video. projector.py has the files of embeddings. The package
-`tensorboard` provides the formats and the file writer. This package imports it, and no other part
-of fastdist does.
+writer.py has SummaryWriter and the class of an event file. summary.py makes the protobuf messages
+without images, audio and video, and pictures.py makes the others. projector.py writes the files of
+embeddings. The package `tensorboard` provides the formats and the file writer. No other part of
+fastdist imports `tensorboard`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _encoded(tag: str, data: bytes, height: int, width: int, channels: int) -> A
 
 
 def encode_png(picture: Any) -> bytes:
-    """Return the bytes of a PNG file."""
+    """Return a picture as the bytes of a PNG file."""
     file = io.BytesIO()
     picture.save(file, format="PNG")
     return file.getvalue()
@@ -78,7 +78,7 @@ def _draw_box(picture: Any, box: Any, label: str | None) -> None:
 
 
 def to_hwc(array: Array, dataformats: str) -> Array:
-    """Return one image as (height, width, channels); several are joined, eight in a row.
+    """Return an image as (height, width, channels); join several images to one, eight in a row.
 
     Raises  AssertionError if the letters of dataformats repeat, or do not match the number of axes
     """
@@ -102,7 +102,7 @@ def to_hwc(array: Array, dataformats: str) -> Array:
 
 
 def grid(pictures: Array, columns: int) -> Array:
-    """Return images joined to one, row by row; missing images are black.
+    """Return one image that joins several row by row; cells without an image are black.
 
     Shape   (N, 1 or 3, H, W) -> (3, rows * H, columns * W)
     """

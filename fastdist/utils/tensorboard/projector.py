@@ -33,9 +33,10 @@ class Projector:
         tag: str,
         metadata_header: Sequence[str] | None,
     ) -> None:
-        """Write points, labels and images into a new folder, and register them.
+        """Write points, labels and images into a new folder, and list it for the projector.
 
-        Raises  AssertionError unless each row has one label and one image; NotADirectoryError
+        Raises  AssertionError unless each row has one label and one image; NotADirectoryError if
+                `folder` is a file
         """
         points = make_np(mat)
         step = str(global_step).zfill(5)
@@ -86,7 +87,7 @@ def _write_rows(path: str, rows: Sequence[str]) -> None:
 
 
 def _sprite(pictures: Array) -> bytes:
-    """Return all images in one square sprite image, as the projector needs it."""
+    """Return all images in one square sprite image, the form that the projector requires."""
     rows = grid(pictures, math.ceil(len(pictures) ** 0.5)).transpose(1, 2, 0)
     side = rows.shape[1]
     square = np.zeros((side, side, 3))

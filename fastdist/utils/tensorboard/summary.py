@@ -46,7 +46,7 @@ Array = np.ndarray[Any, Any]
 _MOST_THRESHOLDS = 127
 _SMALLEST_COUNT = 1e-7
 _MOST_BYTES = 1 << 31
-# For each dtype the format's name, and the field that holds its values.
+# For each dtype, its name in the protobuf format and the field that holds the values.
 _FIELDS = {
     dtypes.float16: ("DT_HALF", "half_val"),
     dtypes.float32: ("DT_FLOAT", "float_val"),
@@ -120,7 +120,7 @@ def tensor_proto(tag: str, tensor: Tensor) -> Any:
 def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Any:
     """Return the histogram message of values; bins is "tensorflow", or an argument of np.histogram.
 
-    Raises  ValueError for no values
+    Raises  ValueError if there are no values
     """
     array = make_np(values).astype(float).reshape(-1)
     if array.size == 0:
@@ -129,8 +129,8 @@ def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) ->
     counts, limits = np.histogram(array, bins=limits)
     if max_bins is not None and len(counts) > max_bins:
         counts, limits = _merged(counts, limits, len(counts) // max_bins)
-    # Keep the bins from the first to the last that is not empty, plus an empty bin before them: the
-    # format has only upper limits.
+    # Keep the bins from the first non-empty one to the last non-empty one. Put an empty bin before
+    # them: the format has only upper limits, so that bin holds the lower limit of the next one.
     filled = np.flatnonzero(counts)
     first, last = (filled[0], filled[-1]) if filled.size else (0, len(counts) - 1)
     return histogram_raw(
@@ -169,7 +169,7 @@ def histogram_raw(
 
 
 def _growing_limits() -> list[float]:
-    """Return 0, and limits on both sides of it that grow by a tenth from 1e-12 to 1e20."""
+    """Return 0, and the numbers 1e-12 * 1.1**i below 1e20 with both signs, in ascending order."""
     grown, limit = [], 1e-12
     while limit < 1e20:
         grown.append(limit)
@@ -290,11 +290,11 @@ def hparams(
     metric_dict: dict[str, Any],
     hparam_domain_discrete: dict[str, list[Any]] | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Return the messages of an experiment, of the start of a run with its settings, and of its
-    end.
+    """Return three messages: the experiment, the start of a run with its settings, and the end of
+    the run.
 
-    Raises  TypeError for values that are not dicts; ValueError for a setting that is not a number,
-            string, bool or tensor
+    Raises  TypeError for arguments that are not dicts; ValueError for a setting that is not a
+            number, string, bool or tensor
     """
     domains = hparam_domain_discrete or {}
     for name, given in (

@@ -1,4 +1,4 @@
-"""SummaryWriter: writes figures of a run, each with its step and time, to files for TensorBoard."""
+"""SummaryWriter: writes values of a run, each with its step and time, to files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FileWriter:
         return folder
 
     def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
-        """Write a message with its step and its time, by default now."""
+        """Write a message with its step and time; `walltime` is the current time by default."""
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
             event.step = int(step)
@@ -55,7 +55,7 @@ class FileWriter:
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Write all pending messages, and end the thread."""
+        """Write all pending messages, and end the thread that writes the file."""
         self.event_writer.close()
 
     def reopen(self) -> None:
@@ -63,10 +63,11 @@ class FileWriter:
 
 
 class SummaryWriter:
-    """Writes figures to log_dir, by default `runs/<date and time>_<host><comment>`.
+    """Writes data of a run to `log_dir`, by default `runs/<date and time>_<host><comment>`.
 
-    A run that restarts at purge_step hides earlier figures from that step on. filename_suffix is
-    appended to the file's name. After `close`, the next figure opens another file.
+    If a run restarts at `purge_step`, TensorBoard hides the data that it wrote before the restart
+    for `purge_step` and later steps. `filename_suffix` is appended to the file's name. After
+    `close`, the next call that writes opens another file.
 
     Thread  not thread-safe; a thread of the package tensorboard writes the file
     """
@@ -144,7 +145,7 @@ class SummaryWriter:
         global_step: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Write numbers whose curves share a chart; each curve has a separate folder."""
+        """Write several numbers, shown as curves in one chart; each curve has a separate folder."""
         walltime = time.time() if walltime is None else walltime
         folder = self._get_file_writer().get_logdir()
         for tag, value in tag_scalar_dict.items():
@@ -247,7 +248,7 @@ class SummaryWriter:
         close: bool = True,
         walltime: float | None = None,
     ) -> None:
-        """Write a Matplotlib figure, or a list of figures, and close them."""
+        """Write one Matplotlib figure or a list of figures; if `close` is True, close them."""
         drawn = pictures.figure_to_image(figure, close)
         self.add_image(tag, drawn, global_step, walltime, "CHW" if drawn.ndim == 3 else "NCHW")
 
@@ -259,7 +260,7 @@ class SummaryWriter:
         fps: float = 4,
         walltime: float | None = None,
     ) -> None:
-        """Write videos of shape (batch, time, channels, height, width) next to each other."""
+        """Write videos, shown next to each other; shape (batch, time, channels, height, width)."""
         self._add(pictures.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
@@ -326,7 +327,7 @@ class SummaryWriter:
         weights: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Write precision and recall of probabilities at thresholds from 0 to 1."""
+        """Write precision and recall of predicted probabilities, at thresholds from 0 to 1."""
         message = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(message, global_step, walltime)
 
@@ -367,12 +368,12 @@ class SummaryWriter:
     def add_custom_scalars_marginchart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """Show a scalar with a margin: the tags are the value, the lower and the upper bound."""
+        """Show a scalar with a margin; `tags` has the tags of value, lower bound, upper bound."""
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
-        """Set the layout of charts: {category: {title: ["Multiline" or "Margin", tags]}}; once per
-        run.
+        """Set the layout of charts: {category: {title: ["Multiline" or "Margin", tags]}}. Call this
+        once per run.
         """
         self._add(summary.custom_scalars(layout), None, None)
 
@@ -400,7 +401,8 @@ class SummaryWriter:
     ) -> None:
         """Write hyperparameters and the metrics reached with them, as a separate run.
 
-        Raises  TypeError for values that are not dicts; ValueError for a setting of another type
+        Raises  TypeError for arguments that are not dicts; ValueError for a hyperparameter that is
+                not a number, string, bool or tensor
         """
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError(
@@ -421,7 +423,7 @@ class SummaryWriter:
             writer.flush()
 
     def close(self) -> None:
-        """Write all pending messages, and end the threads; it may be called again."""
+        """Write all pending messages, and end the threads; a second `close` does nothing."""
         writers, self.file_writer, self.all_writers = self.all_writers, None, None
         for writer in (writers or {}).values():
             writer.flush()

@@ -1,8 +1,8 @@
-"""The compiled counter-based random numbers, for callers from Python.
+"""Counter-based random numbers from compiled loops, for callers from Python.
 
-The words equal those of fastdist/random_numbers/philox.py bit for bit; float32 numbers are made
-from them. Arithmetic is the bottleneck: LLVM computes eight blocks in one vector, while NumPy needs
-a hundred calls.
+The random 32-bit words equal those of fastdist/random_numbers/philox.py bit for bit, and float32
+numbers are computed from these words. Arithmetic is the bottleneck: LLVM computes eight blocks in
+one vector, while NumPy needs a hundred calls.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ def words_of(seed: int, places: Array, attempt: int) -> Array:
 
 
 def uniform(words: Array) -> Array:
-    """Return numbers in [0, 1), multiples of 2**-24, in float32."""
+    """Return one float32 number in [0, 1) for each word; all are multiples of 2**-24."""
     out = np.empty(len(words), np.float32)
     _loops.uniform(words, out)
     return out
 
 
 def normal(words: Array) -> Array:
-    """Return normal numbers of mean 0 and deviation 1, in float32; the number of words is even."""
+    """Return one float32 number for each word, normal with mean 0 and deviation 1. There must be an
+    even number of words.
+    """
     out = np.empty(len(words), np.float32)
     _loops.normal(words, out)
     return out
@@ -50,7 +52,9 @@ def normal(words: Array) -> Array:
 
 @functools.cache
 def are_stored() -> bool:
-    """Return whether words and uniform numbers needed no compiler when this was first called."""
+    """Return whether, at the first call of this function, the loops for words and uniform numbers
+    were stored, so that they needed no compiler.
+    """
     number, words = np.uint64(0), np.empty((1, 4), np.uint32)
     places = np.empty(1, np.uint64), number, number, np.empty((1, 4), np.uint64)
     return (

@@ -1,8 +1,8 @@
 """The loops of counter-based random numbers, compiled with Numba.
 
-The words equal those of fastdist/random_numbers/philox.py bit for bit; float32 numbers are made
-from them. Arithmetic is the bottleneck: LLVM computes eight blocks in one vector, while NumPy needs
-a hundred calls.
+The random 32-bit words equal those of fastdist/random_numbers/philox.py bit for bit, and float32
+numbers are computed from these words. Arithmetic is the bottleneck: LLVM computes eight blocks in
+one vector, while NumPy needs a hundred calls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HALF: Final = np.uint64(32)
 
 @compiled(inline=True)
 def block(place: Any, key: Any, attempt: Any, words: Any, at: Any) -> None:
-    """Write the four words of the block with the number `place` into row `at` of words."""
+    """Write the four words of block number `place` into row `at` of the array `words`."""
     c0, c1, c2, c3 = place & _LOW, place >> _HALF, attempt, np.uint64(0)
     k0, k1 = key & _LOW, key >> _HALF
     for _ in range(_ROUNDS):

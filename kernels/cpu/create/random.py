@@ -16,15 +16,15 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def uniform(out: Array, seed: int, first: int) -> None:
-    """Write numbers in [0, 1) into out, from block `first` of the seed's stream on."""
+    """Write numbers in [0, 1) into out, drawn from block `first` of the seed's stream on."""
     drawn = philox.uniform(seed, first, out.size, out.dtype)
     np.copyto(out, drawn.reshape(out.shape))
 
 
 @silent
 def open_uniform(out: Array, seed: int, first: int, wide: bool) -> None:
-    """Write float64 numbers in (0, 1) into out, from block `first` of the seed's stream on. If
-    wide, they have the resolution of float64, otherwise 32 random bits.
+    """Write float64 numbers in (0, 1) into out, drawn from block `first` of the seed's stream on.
+    If `wide`, the numbers have the resolution of float64, otherwise 32 random bits.
     """
     kind = np.dtype(np.float64 if wide else np.float32)
     np.copyto(out, philox.open_uniform(seed, first, out.size, kind).reshape(out.shape))
@@ -32,8 +32,8 @@ def open_uniform(out: Array, seed: int, first: int, wide: bool) -> None:
 
 @silent
 def normal(out: Array, seed: int, first: int) -> None:
-    """Write normal numbers of mean 0 and deviation 1 into out, from block `first` of the
-    stream on.
+    """Write normal numbers of mean 0 and deviation 1 into out, drawn from block `first` of the
+    seed's stream on.
     """
     drawn = philox.normal(seed, first, out.size, np.dtype(WIDE.get(out.dtype, out.dtype)))
     np.copyto(out, drawn.reshape(out.shape), casting="unsafe")
@@ -41,6 +41,6 @@ def normal(out: Array, seed: int, first: int) -> None:
 
 @silent
 def integers(out: Array, seed: int, first: int, low: int, high: int) -> None:
-    """Write integers in [low, high) into out, from block `first` of the seed's stream on."""
+    """Write integers in [low, high) into out, drawn from block `first` of the seed's stream on."""
     drawn = philox.integers(seed, first, out.size, low, high)
     np.copyto(out, drawn.reshape(out.shape), casting="unsafe")

@@ -24,7 +24,7 @@ def arange(out: Array, start: float, step: float) -> None:
 
 @silent
 def evenly(out: Array, start: Any, end: Any) -> None:
-    """Write evenly spaced numbers from start to end, NumPy scalars of one dtype, into the vector
-    out.
+    """Write evenly spaced numbers from `start` to `end` into the vector `out`. `start` and `end`
+    are NumPy scalars of one dtype.
     """
     np.copyto(out, evenly_spaced(start, end, out.size), casting="unsafe")

@@ -28,13 +28,13 @@ def log_gamma(concentration: Array, out: Array, seed: int, first: int) -> None:
 
 @silent
 def poisson(rate: Array, out: Array, seed: int, first: int) -> None:
-    """Write Poisson-distributed counts of a rate into out; NaN for an invalid rate."""
+    """Write Poisson-distributed counts with the mean `rate` into out; NaN for an invalid rate."""
     _write(rejection.poisson, (rate,), out, seed, first)
 
 
 @silent
 def binomial(count: Array, prob: Array, out: Array, seed: int, first: int) -> None:
-    """Write into out the number of successes in count trials, each with probability prob."""
+    """Write into out the number of successes in `count` trials with success probability `prob`."""
     _write(rejection.binomial, (count, prob), out, seed, first)
 
 

@@ -1,8 +1,9 @@
 """Discrete Fourier transforms on the CPU by SciPy's pocketfft, in the dtype of the input.
 
 SciPy computes several rows at a time in vector registers, and several axes in one call, on a given
-number of threads. NumPy does not: 1024 transforms of 1024 complex64 take 2.2 times as long, one
-transform of 1e6 takes 2.8 times as long (AMD EPYC, one thread).
+number of threads. NumPy does none of this: with NumPy, 1024 transforms of 1024 complex64 numbers
+take 2.2 times as long, and one transform of 1e6 numbers takes 2.8 times as long (AMD EPYC, one
+thread).
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from ..small.call_facts import CallFacts, Run, small
 Array = np.ndarray[Any, Any]
 # From this many numbers on, several threads are faster.
 _SHARED = 1 << 15
-# Held during a threaded call. A fork first ends SciPy's threads; work that another thread submits
-# to them at that time would never finish.
+# Held during a threaded call, and acquired by a fork. A fork first ends SciPy's threads; work that
+# another thread submits to these threads at that time would never finish.
 _no_fork = threading.RLock()
 os.register_at_fork(
     before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_no_fork.release
 )
-# SciPy's code of the divisor (0: 1, 1: sqrt(n), 2: n), by direction and by norm=.
+# SciPy's code for the divisor of a transform of n numbers: 0 means 1, 1 means sqrt(n), 2 means n.
+# The keys are whether the transform is forward, and the argument `norm`.
 _DIVISORS: Final = {
     True: {"backward": 0, "ortho": 1, "forward": 2},
     False: {"forward": 0, "ortho": 1, "backward": 2},
@@ -50,9 +52,9 @@ def transform_real(
 
 
 def to_real(x: Array, out: Array, axes: tuple[int, ...], norm: str, n: int, halved: bool) -> None:
-    """Write the inverse transform to real numbers, `n` along the last of `axes`, into out; x is one
-    half of the spectrum. If `halved`, numbers with a mirror image in the other half are first
-    multiplied by 0.5.
+    """Write the inverse transform of x, one half of a spectrum, into out: real numbers, `n` of them
+    along the last of `axes`. If `halved`, numbers of x with a mirror image in the other half are
+    first multiplied by 0.5.
     """
     np.copyto(out, _to_real(axes, norm, n, halved, x.shape)(x))
 
@@ -61,8 +63,8 @@ def to_real(x: Array, out: Array, axes: tuple[int, ...], norm: str, n: int, halv
 
 
 class _SciPys(NamedTuple):
-    """SciPy's transforms, with the parameters of its pypocketfft: complex or real to complex (c2c),
-    real to a half spectrum (r2c), a half spectrum to real (c2r).
+    """SciPy's transforms, with the parameters of the module scipy.fft._pocketfft.pypocketfft: from
+    complex or real to complex (c2c), from real to a half spectrum (r2c), and back (c2r).
     """
 
     c2c: Callable[..., Array]
@@ -109,7 +111,7 @@ def _of_public_functions() -> _SciPys:
 
 
 def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
-    """Return a function that calls `run` with one thread, or with all if `size` is large."""
+    """Return a function that calls `run` with one thread, or all threads if `size` is large."""
 
     def run_alone(x: Array) -> Array:
         return run(x if x.flags.aligned else x.copy(), 1)
@@ -126,10 +128,11 @@ def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
 
 
 def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int) -> Any:
-    """Return a function of (x, threads) that transforms over this many points and divides by
-    divisor.
+    """Return a function of (x, threads) that runs transforms of `points` numbers each, and divides
+    by 1, sqrt(points) or points if `divisor` is 0, 1 or 2.
 
-    A sum of finite numbers may overflow before it is divided: then x is divided first.
+    A sum of finite numbers may overflow before it is divided. Then x is divided before the
+    transform.
     """
     if not divisor:
         return lambda x, threads: run(x, 0, threads)
@@ -138,8 +141,8 @@ def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int
     def run_divided(x: Array, threads: int) -> Array:
         found = run(x, divisor, threads)
         numbers = found.reshape(-1).view(found.real.dtype)
-        # Fast test: a finite sum of squares proves that all numbers are finite, but it may
-        # overflow.
+        # Fast test: a finite sum of squares proves that all numbers are finite, but the sum may
+        # overflow although they are.
         if math.isfinite(np.dot(numbers, numbers)) or np.isfinite(numbers).all():
             return found
         return run(x * numbers.dtype.type(factor), 0, threads) if np.isfinite(x).all() else found
@@ -148,8 +151,8 @@ def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int
 
 
 # ---- The three transforms -----------------------------------------------------------------------
-# Each returns a function that computes the result from x alone: SciPy's result is a new array in C
-# order.
+# Each of the following functions returns a function that computes the result from x alone, without
+# `out`, because SciPy's result is a new array in C order.
 
 
 def _points(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
@@ -174,7 +177,7 @@ def _transform_real(
 ) -> Run:
     if not onesided:
         # SciPy's forward transform gives the sum of real numbers an imaginary part of -0.0, so that
-        # the angle of a negative sum is -pi. The conjugate of the inverse transform does not.
+        # the angle of a negative sum is -pi. The conjugate of the inverse transform has +0.0 there.
         back = _transform(axes, _OTHER_WAY[norm], False, shape)
 
         def run_whole(x: Array) -> Array:

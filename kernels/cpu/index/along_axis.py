@@ -26,7 +26,7 @@ def add_rows(into: Array, index: Array, x: Array) -> int:
 
 @functools.cache
 def _scattering(way: str) -> tuple[Overloads, Overloads]:
-    """Return the loop for the last axis of matrices, and the loop for another axis."""
+    """Return the two loops of the scatter `way`: for the last axis of matrices, for other axes."""
     return tuple(  # type: ignore[return-value]
         Overloads("index.scatter_loops", name, way) for name in ("scatter_lines", "scatter")
     )
@@ -54,7 +54,8 @@ def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
     """Write src at `index` along `axis` into `into`. `way` is "set", or a reduction of
     scattering.reduce.
 
-    Note    src broadcasts to index; half types, for which there are no loops, can only be set
+    Note    `src` is broadcast to the shape of `index`; half types, for which there are no loops,
+            can only be set
     """
     part = tuple(slice(None if i == axis else n) for i, n in enumerate(index.shape))
     whole = into[part]

@@ -1,7 +1,7 @@
 """Reads and writes at places given by index tensors, on the CPU.
 
-If several values go to one place, they are added in the order of the index, and of plain writes the
-last one wins: each run gives the same result.
+If several values go to one place, a sum adds them in the order of the index, and a plain write
+keeps the last one. So each run gives the same result.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from . import along_axis, place_pairs
 from .indices import INSIDE, MANY, grid_of, own_copy, refuse, require_inside, with_axes
 
 Array = np.ndarray[Any, Any]
-# For each axis of the indexed array an array of indices, or None for the whole axis.
+# For each axis of the indexed array: an array of indices, or None for the whole axis.
 Places = tuple[Array | None, ...]
-# Indices that are copied at a time: 32 KiB stay in the L1 cache, and the C library reuses the
-# memory for the next copy.
+# The number of indices that are copied at a time: their 32 KiB stay in the L1 cache, and the C
+# library reuses the memory for the next copy.
 _BLOCK: Final = 1 << 12
-# From this many indices on, the loop for a vector is as fast as NumPy, launch included.
+# From this many indices on, the compiled loop for a vector, with its launch, is as fast as NumPy.
 _MANY_OF_A_LINE: Final = 2 * MANY
-# For fewer numbers NumPy's moves are faster. Its additions take 6 ns per number.
+# For fewer numbers NumPy moves elements faster than the loops. For additions, which take NumPy 6 ns
+# per number, this limit is MANY instead.
 _MANY_TO_MOVE: Final = 4 * MANY
 _FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-# Each function below compiles a loop by calling it once with small arrays of these dtypes.
+# Each function _compile_... below compiles loops by calling them with small arrays of the given
+# dtypes.
 def _compile_gather(x: Any, index: Any) -> None:
 
     for axis in (0, 1):  # each axis has its own loop
@@ -69,8 +71,8 @@ def _add_at(index: Array, src: Array, out: Array, axis: int) -> None:
 
 @silent
 def gather(x: Array, index: Array, out: Array, axis: int) -> None:
-    """Write the elements of x at index along axis into out; the other axes of index may be shorter
-    than x's.
+    """Write the elements of x at index along axis into out; along other axes, index may be shorter
+    than x.
     """
     if not index.size:
         return
@@ -83,7 +85,9 @@ def gather(x: Array, index: Array, out: Array, axis: int) -> None:
 
 @silent
 def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
-    """Write x into out, then src at index along axis; src has the axes of index, or none."""
+    """Write x into out, then src at index along axis. src is one number, or has as many axes as
+    index.
+    """
     np.copyto(out, x)
     if not index.size:
         return
@@ -121,7 +125,8 @@ def select(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write the slices of x at index along axis into out (index_select)."""
     x, index, out = with_axes(x, index, out)
     require_inside(index, x.shape[axis], axis)
-    # mode="clip" makes NumPy clip each index where it uses it, so a changed index cannot do harm.
+    # With mode="clip", NumPy clips each index when it uses it, so an index that changes after the
+    # check cannot do harm.
     np.take(x, index, axis, out=out, mode="clip")
 
 
@@ -156,7 +161,7 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
         at: tuple[Any, ...] = (*[slice(None)] * axis, own)
         np.add.at(out, at, src)
         return
-    # An index that is out of bounds now raises before anything is added; the loops check again.
+    # Before anything is added, raise for an index that is out of bounds. The loops check again.
     require_inside(index, x.shape[axis], axis)
     if by_rows:
         _add_rows(out, index, src)
@@ -167,7 +172,7 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
 
 
 def _index(places: Places) -> Any:
-    """Return a NumPy index of private copies: see Note [Indices that change] in bounds.py."""
+    """Return a NumPy index with private copies: see Note [Indices that change] in bounds.py."""
     return tuple([slice(None) if place is None else place.copy() for place in places])
 
 
@@ -176,12 +181,14 @@ def _explained(error: IndexError) -> IndexError:
 
 
 def _blocks(places: Places) -> Iterator[tuple[Any, Any]]:
-    """Yield, for each block of indices, a NumPy index of private copies, and the part of the result
-    that it gives. Vectors of one length are copied in blocks, which stay in the cache.
+    """Yield, for each block of indices, a NumPy index with private copies, and the index of the
+    elements of the result that this block fills. Vectors of one length are copied in blocks, which
+    stay in the cache; other indices are one block.
     """
     first, end = _ends_of(places)
     shapes = {None if place is None else place.shape for place in places[first:end]}
-    # If the indexed axes are adjacent, the result has their common axis in the place of the first.
+    # If the indexed axes are adjacent, one axis of the result replaces them, at the position of the
+    # first.
     shape = shapes.pop() if len(shapes) == 1 else None
     if shape is None or len(shape) != 1 or shape[0] <= _BLOCK:
         yield _index(places), Ellipsis
@@ -203,8 +210,8 @@ def _vectors(
     x: Array, places: Places, least: int
 ) -> tuple[int, tuple[int, ...], list[Array]] | None:
     """Return the first indexed axis of x, the shape of the indexed part, and the indices as
-    vectors. Return None if the indexed part has fewer numbers than `least` and there are few
-    indices, or if there is no loop for these indices.
+    vectors. Return None if the indexed part has fewer numbers than `least` and there are fewer
+    indices than MANY, or if there is no loop for these indices.
     """
     first, end = _ends_of(places)
     named = [place for place in places[first:end] if place is not None]
@@ -214,13 +221,13 @@ def _vectors(
     shape = (*x.shape[:first], *named[0].shape, *x.shape[end:])
     if named[0].size < MANY and math.prod(shape) < least:
         return None
-    # If x has no other axes than one or two indexed ones, they may have any strides.
+    # If x has only one or two axes, and all are indexed, it may have any strides.
     is_whole = first == 0 and end == x.ndim <= 2 and x.dtype.itemsize <= 8
     if not (x.flags.c_contiguous or is_whole):
         return None
     if any(place.dtype.kind != "i" for place in named):
         return None
-    # np.ascontiguousarray copies some of the indices; loops check copied indices as well.
+    # np.ascontiguousarray copies only some of the indices; loops check each index, copied or not.
     return first, shape, [np.ascontiguousarray(place, np.int64).reshape(-1) for place in named]
 
 
@@ -291,11 +298,11 @@ def take(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x to `places` of out, or add it there; x broadcasts.
+    """Write x to out at `places`, or add x if `accumulate`; x is broadcast to the indexed part.
 
     Raises  IndexError, before anything is written, for an index that is out of bounds
     """
-    # The loops cannot add half types, bool and short integers.
+    # The loops cannot add half types, bool or short integers.
     is_ours = x.dtype == out.dtype and not (accumulate and out.dtype.itemsize < 4)
     kind = out.dtype if accumulate else np.dtype(f"u{min(out.dtype.itemsize, 8)}")
     line = places[0] if is_ours and out.ndim == 1 and x.size >= MANY else None
@@ -330,6 +337,8 @@ def put_zeros(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def replace(x: Array, src: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x into out, then write src to `places` of out, or add it there; src broadcasts."""
+    """Write x into out, then write src to out at `places`, or add src if `accumulate`. src is
+    broadcast to the indexed part.
+    """
     np.copyto(out, x)
     put(src, out, places, accumulate)

@@ -1,10 +1,10 @@
 """Compiled loops of x[i, j] and x[i, j] = y, for long vectors of indices.
 
-The vectors index adjacent axes: i and j index axes of lengths n and m of arrays (outer, n, m,
-width), or i alone, with j empty and m = 1. The arrays must be views of the indexed tensor. A
+The vectors i and j index adjacent axes: those of lengths n and m of arrays (outer, n, m, width). If
+only one axis is indexed, j is empty and m = 1. The arrays must be views of the indexed tensor. A
 negative index counts from the end of its axis. Loops check indices as described in Note [Indices
 that change] in bounds.py. They return the index that is out of bounds and its axis, 0 or 1; the
-axis is -1 if all are in bounds.
+axis is -1 if all indices are in bounds.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .indices import INSIDE
 
 @compiled(inline=True)
 def _from_begin(place: Any, length: Any) -> Any:
-    """Return the unsigned position of an index; it is at least length if the index is out of
-    bounds.
+    """Return the position, as an unsigned number, that the index `place` means. The position is at
+    least `length` if the index is out of bounds.
     """
     return np.uint64(place + length if place < 0 else place)
 
@@ -85,7 +85,7 @@ def _putting(met: Any) -> Any:
                     b = _from_begin(second, m)
                     if b >= np.uint64(m):
                         return second, 1
-                row = k if x.shape[1] > 1 else 0  # or one row for all indices
+                row = k if x.shape[1] > 1 else 0  # x may have one row for all indices
                 if out.shape[3] == 1:
                     out[o, a, b, 0] = met(out[o, a, b, 0], x[o, row, 0])
                 else:
@@ -99,7 +99,9 @@ def _putting(met: Any) -> Any:
 def _putting_in_line(met: Any) -> Any:
     @compiled("index_put")
     def put(x: Any, i: Any, out: Any) -> Any:
-        """Combine x with the vector out at i, by fewer instructions than for other arrays."""
+        """Combine x with the elements of the vector `out` at i; for vectors, fewer instructions are
+        needed than for other arrays.
+        """
         n = np.int64(len(out))
         for k in range(len(i)):
             first = i[k]
@@ -131,7 +133,7 @@ def first_outside(i: Any, length: Any) -> Any:
 
 @compiled("index")
 def join(i: Any, j: Any, n: Any, m: Any, own: Any) -> Any:
-    """Write into own the indices along axes of lengths n and m, merged to one axis."""
+    """Merge the indices i and j of axes of lengths n and m to indices of one axis, in `own`."""
     for k in range(len(i)):
         first, second = i[k], j[k]
         a, b = _from_begin(first, n), _from_begin(second, m)

@@ -16,7 +16,7 @@ _loops = Loops("index.place_loops")
 
 
 class Pair:
-    """Index vectors for adjacent axes of an array, merged to at most two for the loops."""
+    """Index vectors for adjacent axes of an array, merged to at most two vectors for the loops."""
 
     def __init__(self, vectors: list[Array], first_axis: int, shape: tuple[int, ...]) -> None:
         self.end = first_axis + len(vectors)
@@ -59,12 +59,16 @@ _UNSIGNED: Final = {size: np.dtype(f"u{min(size, 8)}") for size in (1, 2, 4, 8, 
 
 
 def _bits(x: Array) -> Array:
-    """Return x as unsigned integers; each complex128, in C order, as two integers."""
+    """Return x viewed as unsigned integers. A complex128 array must be in C order; each of its
+    elements becomes two integers.
+    """
     return x.view(_UNSIGNED[x.dtype.itemsize])
 
 
 def _rows(x: Array, shape: tuple[int, ...], pair: Pair) -> Array:
-    """Return x, which broadcasts to shape, as (outer, count or 1, width) in C order."""
+    """Return x, broadcast to `shape`, as an array (outer, count, width) in C order; count is 1 if x
+    is one number.
+    """
     if x.size == 1:
         return np.full((pair.outer, 1, pair.width), x.reshape(()))
     whole = np.ascontiguousarray(x if x.shape == shape else np.broadcast_to(x, shape))
@@ -72,7 +76,7 @@ def _rows(x: Array, shape: tuple[int, ...], pair: Pair) -> Array:
 
 
 def take_line(x: Array, written: Array, places: Array) -> None:
-    """Copy the elements of the vector x at `places` to `written`; both are in C order.
+    """Copy the elements of the vector x at `places` to `written`; all arrays are in C order.
 
     Raises  OutOfBounds
     """
@@ -82,8 +86,8 @@ def take_line(x: Array, written: Array, places: Array) -> None:
 
 
 def put_line(x: Array, written: Array, places: Array, *, add: bool) -> None:
-    """Write x to the elements of the vector `written` at `places`, or add it there. x has the shape
-    of `places`; all are in C order.
+    """Write x to the elements of the vector `written` at `places`, or add x to these elements. x
+    has the shape of `places`; all arrays are in C order.
 
     Raises  OutOfBounds; before anything is written, unless an index changes during the call
     """
@@ -100,7 +104,8 @@ def put_line(x: Array, written: Array, places: Array, *, add: bool) -> None:
 
 
 def take(x: Array, written: Array, vectors: list[Array], first_axis: int) -> None:
-    """Copy the elements of x at `vectors`, along axes from first_axis on, to `written`, in C order.
+    """Copy the elements of x at `vectors`, the indices along axes from `first_axis` on, to
+    `written`, which is in C order.
 
     Raises  OutOfBounds
     """
@@ -118,8 +123,8 @@ def put(
     *,
     add: bool,
 ) -> None:
-    """Write x to the elements of `written` at `vectors`, along axes from first_axis on, or add it
-    there. x broadcasts to `shape`, the shape of the indexed part.
+    """Write x to the elements of `written` at `vectors`, the indices along axes from `first_axis`
+    on, or add x to these elements. x is broadcast to `shape`, the shape of the indexed part.
 
     Raises  OutOfBounds; before anything is written, unless an index changes during the call
     """

@@ -1,7 +1,7 @@
 """gather and scatter along one axis, compiled, for many elements.
 
-Memory is the bottleneck, because each step goes to another place. Each loop stops at the first
-index that is out of bounds, and returns it: see Note [Indices that change] in bounds.py.
+Memory is the bottleneck, because each step accesses a distant address. Each loop stops at the first
+index that is out of bounds, and returns this index: see Note [Indices that change] in bounds.py.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def _meet(
     index: Array, src: Array, out: Array, axis: int, way: str, include_self: bool,
     count: Array | None,
 ) -> None:  # fmt: skip
-    """Do the same as `reduce`, by compiled loops instead of ufuncs."""
+    """Do the reduction of `reduce` with compiled loops instead of ufuncs."""
     if not include_self:
         along_axis.scatter(index, np.asarray(_start(way, out.dtype)), out, axis, "set")
     along_axis.scatter(index, src, out, axis, way)
@@ -55,9 +55,9 @@ def _compile(index: Any, is_spread: bool, dtype: Any, way: str, include_self: bo
 def reduce(
     x: Array, index: Array, src: Array, out: Array, axis: int, way: str, include_self: bool
 ) -> None:
-    """Write x into out, and reduce the elements of src that share an index along axis, by sum,
-    mean, prod, amax or amin, into the element of out at that index. With include_self its old value
-    takes part.
+    """Write x into out. Then reduce all elements of src that share an index along axis by `way`:
+    sum, mean, prod, amax or amin. Write the result into the element of out at that index. With
+    include_self, the old value of this element takes part in the reduction.
 
     The mean of integers is rounded down.
     """

@@ -28,10 +28,10 @@ def _place(x: Array, row: Array, right: bool) -> Any:
 
 @silent
 def sorted_places(x: Array, rows: Array, out: Array, right: bool) -> None:
-    """Write into out the position at which each x would be inserted in its sorted row, before or
-    (with right) after equal numbers.
+    """Write into out the position at which each element of x would be inserted in its sorted row:
+    before equal numbers, or after them if `right`.
 
-    x and out: (..., m), rows: (..., n), or (n,) for all of x. NaN sorts after all numbers.
+    x and out: (..., m), rows: (..., n), or (n,): one row for all of x. NaN sorts after all numbers.
     """
     if rows.ndim == 1:
         out[...] = _place(x, rows, right)

@@ -9,15 +9,16 @@ import numpy as np
 # Note [Addresses of arrays alone] A loop that gets id(array) reads the address of the memory from
 # the object, whatever the object is: from a float it would read an arbitrary address. So code that
 # passes an id first compares the type. That costs 15 ns an array in Python, and 6 in compiled code,
-# which the shortest calls use (Python 3.11, AMD EPYC, Zen 4). The type is type(x), because
+# which the shortest calls use (Python 3.11, AMD EPYC, Zen 4). The check uses type(x), because
 # `x.__class__` can be overridden.
 ARRAY = np.ndarray
 
 # Note [Reading array objects]
 # NumPy's ABI fixes the start of an array object: header, data, nd, dimensions, strides. CPython's
-# tuple ends with its items. id() is the address in CPython, the only Python that Numba runs on. The
-# arrays are arguments of the caller, so they live until the launch returns, and no other code
-# resizes them. Their types are checked first: see Note [Addresses of arrays alone].
+# tuple ends with its items. In CPython, the only implementation that Numba supports, id() is the
+# address of the object. The arrays are arguments of the caller, so they live until the launch
+# returns, and no other code resizes them. Their types are checked first: see Note [Addresses of
+# arrays alone].
 HEADER: Final = object.__basicsize__
 ITEMS: Final = tuple.__basicsize__
 
@@ -27,18 +28,18 @@ OVERLAP: Final = 2
 
 
 def plain(operand: Any) -> Any:
-    """Return an array of a subclass of np.ndarray viewed as np.ndarray.
+    """Return `operand`, an array of np.ndarray or of a subclass, as an np.ndarray without a copy.
 
-    Raises  TypeError unless it is a NumPy array
+    Raises  TypeError unless `operand` is a NumPy array
     """
     require_arrays(operand)
     return np.asarray(operand)
 
 
 def gapless(*operands: Any) -> Any:
-    """Yield operands in C order; other operands are copied.
+    """Return an iterator of the operands in C order; an operand in another order is copied.
 
-    Raises  TypeError unless all are NumPy arrays
+    Raises  TypeError unless all operands are NumPy arrays
     """
     for operand in operands:
         if type(operand) is not ARRAY:
@@ -47,9 +48,9 @@ def gapless(*operands: Any) -> Any:
 
 
 def require_arrays(*operands: object) -> None:
-    """Raise an error unless all operands are NumPy arrays, or of a subclass.
+    """Require that all operands are arrays of np.ndarray or of a subclass.
 
-    Raises  TypeError
+    Raises  TypeError for any other operand
     """
     for operand in operands:
         if type(operand) is not ARRAY and not issubclass(type(operand), ARRAY):

@@ -1,18 +1,19 @@
 """Compiling in the background while NumPy computes: FASTDIST_START=numpy, opt-in.
 
-One thread compiles kernels in the order in which they were first requested, and ends when none is
-left.
+One thread compiles kernels in the order in which they were first requested, and ends when the queue
+is empty.
 """
 
-# Note [NumPy until then] NumPy's and Numba's results are both right, and agree within rounding. But
-# which of the two serves a call depends on when the compiler is done, so two runs of a program
-# differ in the last bits. Therefore users must opt in. The option works for pointwise kernels, for
-# kernels along rows (numpy_rows.py: sums, extremes, softmax, norms, cross entropy), and for code
-# that calls is_numpys_turn and has an alternative: optimizer steps, products in panels, attention,
-# convolutions, pools, batch norm, recurrent layers, gather, scatter, running extremes, random
-# draws, sparse sums, CTC. Other kernels (steps by gradients of few rows, and unusual layouts) wait
-# for the kernel that is being compiled and for their own; they are compiled before the kernels in
-# the queue.
+# Note [NumPy until then] The results of NumPy and Numba are both correct, and agree within
+# rounding. But the time at which the compiler is done determines which of the two computes a call,
+# so two runs of a program differ in the last bits. Therefore users must opt in. The option works
+# for pointwise kernels, for kernels along rows (numpy_rows.py: sums, extremes, softmax, norms,
+# cross entropy), and for code that calls is_numpys_turn and can compute with NumPy: optimizer
+# steps, matrix products in panels, attention, convolutions, pools, batch norm, recurrent layers,
+# gather, scatter, running extremes, random draws, sparse sums, CTC. A call of any other kernel
+# (steps by gradients of few rows, and unusual layouts) waits until the compiler has finished its
+# current kernel, and then until the kernel of the call is compiled, before the kernels in the
+# queue.
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
     """Let the background thread call compile_it, unless the key is queued already.
 
     Thread  any
-    Raises  the error of an earlier compile_it of this key, once; the next call queues it again
+    Raises  the error of an earlier compile_it of this key, once; the next call queues the key again
     """
     with _State.lock:
         error = _State.errors.pop(key, None)
@@ -123,7 +124,7 @@ def _work() -> None:
         try:
             with compiling_for_nobody():
                 compile_it()
-        except BaseException as raised:  # raised by the next call
+        except BaseException as raised:  # the next call of compile_later raises this
             error = raised
         with _State.lock:
             _State.keys.discard(key)
@@ -133,15 +134,15 @@ def _work() -> None:
 
 @functools.cache
 def _release_once() -> None:
-    """Release memory that the first kernels used, only once, because tensors reuse later memory."""
+    """Release memory that the first kernels used. Later, tensors reuse such memory, so do this only
+    once.
+    """
     release_unused_memory()
 
 
 @atexit.register
 def _end() -> None:
-    """At exit, wait for the kernel that is being compiled, so that it is stored, but not for the
-    queue.
-    """
+    """At exit, wait for the kernel that is being compiled, so that it is stored. Drop the queue."""
     with _State.lock:
         _State.wanted.clear()
         thread = _State.thread
@@ -150,8 +151,8 @@ def _end() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # The child does not have the thread. A fork waits for the kernel that is being compiled, see
-    # waiting.py, and the next calls request the other kernels again.
+    # The child does not have the compiler thread. A fork waits for the kernel that is being
+    # compiled, see waiting.py. The next calls request the kernels of the queue again.
     _State.lock = threading.Lock()
     _State.wanted, _State.keys, _State.thread = deque(), set(), None
 

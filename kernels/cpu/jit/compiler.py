@@ -43,8 +43,9 @@ _SEAL_BYTES: Final = hashlib.sha256().digest_size
 def _import_without_scipy() -> None:
     """Import numba.np.arraymath without its import of scipy.linalg, which only tests for SciPy.
 
-    SciPy is there, because fastdist requires it. Numba's own linear algebra kernels import it when
-    they are compiled; fastdist's kernels do not need it, and the import takes 80 ms.
+    SciPy is installed, because fastdist requires it. Numba's own linear algebra kernels import
+    scipy.linalg when they are compiled. fastdist's kernels do not need scipy.linalg, and its import
+    takes 80 ms.
     """
     ensure_blas, _linalg.ensure_blas = _linalg.ensure_blas, lambda: None
     try:
@@ -88,15 +89,16 @@ class _CacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
     """An index and its data files. Each file ends with a hash of its content and of the sources. A
-    file that is incomplete, or belongs to other sources or another Numba, counts as missing.
+    file that is incomplete, or was written for other sources or by another version of Numba, counts
+    as missing.
 
     A data file also has the key of its kernel. Two processes that save at the same time may use the
-    same file number, and an index is written before its data file, so a file may hold another
-    kernel.
+    same file number, and an index is written before its data file. So a file may hold another
+    kernel than the one that the index lists.
 
-    Without the hash, unpickling an incomplete file, or a file of another Numba, could raise nearly
-    any exception, and a damaged file could give broken code. The hash is at the end, because
-    unpickling stops before it: readers that do not know the hash are not disturbed.
+    Without the hash, unpickling an incomplete file, or one of another version of Numba, could raise
+    nearly any exception, and a damaged file could give broken code. The hash is at the end, because
+    unpickling stops before it: readers that do not know the hash can read the file.
     """
 
     _is_shipped = False
@@ -130,8 +132,8 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
         return pickle.loads(content)
 
     def _read(self, path: str) -> bytes | None:
-        """Return the file's content if the file is complete and has the right owner. It is read
-        only once, because another process may replace it at any moment.
+        """Return the file's content if the file is complete and has the right owner, else None. The
+        file is read only once, because another process may replace it at any moment.
         """
         try:
             # The hash does not prove who wrote the file, because anyone can compute it.
@@ -140,7 +142,7 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
             # well.
             content = read_own_file(path, or_roots=self._is_shipped)
         except OSError:
-            return None  # it does not exist, or is a symbolic link
+            return None  # the file does not exist, or is a symbolic link
         if content is None:
             return None
         written, seal = content[:-_SEAL_BYTES], content[-_SEAL_BYTES:]
@@ -154,7 +156,7 @@ class _ShippedFile(_CacheFile):
 
 
 class _Places:
-    """The folders that may contain a function's code: the user's, and one shipped in an image."""
+    """The folders that may contain a function's code: the user's cache, and one from an image."""
 
     def __init__(self, name: str, stamp: str) -> None:
         own, shipped = cache_directory("numba"), shipped_directory("numba")
@@ -210,7 +212,7 @@ def _has_places() -> bool:
 
 
 def _closure_of(function: Any) -> Any:
-    """Return the closure's content: it distinguishes functions that have the same source."""
+    """Return the content of a function's closure, to distinguish functions of the same source."""
     inside = []
     for cell in function.__closure__ or ():
         value = cell.cell_contents
@@ -225,14 +227,14 @@ def compiled(
     """Return a decorator like numba.njit, with nogil, NumPy's division, and this module's cache.
 
     Raises  ValueError for a kernel without `serves`, the name of its op in messages
-    Note    alone=False is for helpers of compiled functions, which Python cannot call; `inline` is
-            for helpers that are always inlined; helpers need no `serves`
+    Note    alone=False is for helpers that only compiled functions call, because Python cannot call
+            them; `inline` is for helpers that are always inlined; helpers need no `serves`
     """
     if not (serves or inline or not alone):
         raise ValueError('compiled("NAME OF THE OP") says what a kernel is for, in messages')
 
     def decorate(function: Callable[..., Any]) -> Any:
-        # No fastmath by default: a function that wants contract (a * b + c rounded once) sets it.
+        # No fastmath by default: for `contract` (a * b + c rounded once), a function sets fastmath.
         options.setdefault("error_model", "numpy")
         if inline or not alone:
             return numba.njit(forceinline=inline, **PART, **options)(function)
@@ -259,8 +261,8 @@ def _kernel_of(serves: str, signature: Any) -> str:
 
 
 def _in_dtype(signature: Any) -> str:
-    """Return words for a message that name the first floating dtype among the arrays that a kernel
-    takes, or else the first dtype; an empty string for a kernel that takes addresses.
+    """Return the part of a message that names a kernel's dtype: the first floating dtype among its
+    arrays, or else the first dtype. For a kernel that takes addresses, it is an empty string.
     """
     arrays = [str(one.dtype) for one in tuple(signature) if isinstance(one, numba.types.Array)]
     floating = [one for one in arrays if one.startswith(("float", "complex"))]
@@ -268,11 +270,11 @@ def _in_dtype(signature: Any) -> str:
 
 
 def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
-    """Return the builtin function of one signature. A call takes 25 ns, and arguments are not
-    checked.
+    """Return the builtin function that Numba compiles for one signature. A call takes 25 ns, and
+    arguments are not checked.
 
-    Note    if kernel_cache wants object code, the function of this code is returned, which checks
-            its arguments
+    Note    while kernel_cache records object code, the result is the function of that object code,
+            which checks its arguments
     Source  Numba's CompileResult.entry_point
     """
     noted = recorder()
@@ -289,7 +291,7 @@ def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
 
 
 def entry_for(dispatcher: Any, types: Sequence[tuple[Any, ...]]) -> Callable[..., Any]:
-    """Return the function for arguments of these types, in the form of kernel_cache.type_of."""
+    """Return the function for arguments of `types`, which kernel_cache.type_of has returned."""
     if recorder() is None:
         found: Callable[..., Any] = dispatcher
         return found
@@ -308,7 +310,7 @@ def _type_named(name: str, *more: Any) -> Any:
 
 
 class Callback:
-    """A C function of a signature, at `address`; `what` describes it in messages."""
+    """A compiled C function with a given signature, at `address`; messages call it `what`."""
 
     def __init__(self, function: Callable[..., Any], signature: Any, what: str) -> None:
         options = {"nopython": True, "error_model": "numpy"}
@@ -337,11 +339,11 @@ class Callback:
 class Loop:
     """A compiled inner loop over contiguous memory.
 
-    `elements_per_thread` is the least number of elements for which another thread pays. `what` is a
-    description of the kernel.
+    `elements_per_thread` is the least number of elements for which another thread saves time.
+    `what` is a description of the kernel.
 
-    Units   `address` is the address of its C function, void (i64 pointers, i64 count), and
-            `sizes_address` the address of the item sizes of the operands in bytes, inputs first; an
+    Units   `address` is the address of the loop's C function, void (i64 pointers, i64 count);
+            `sizes_address` is the address of the operands' item sizes in bytes, inputs first; an
             item size is 0 for an operand that is one number, see iteration.py
     """
 

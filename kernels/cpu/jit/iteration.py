@@ -17,14 +17,14 @@ from .array_objects import BAD_SHAPE, HEADER, ITEMS, OVERLAP
 from .compiler import compiled, entry_point
 from .machine import LOAD, STORE, call_loop, copy_bytes, load_int, on_threads, select, stack_words
 
-# Elements of a packed block: all blocks of a launch stay in the L1 cache.
+# The number of elements of a packed block: all blocks of a launch stay in the L1 cache.
 BLOCK: Final = 1024
-# If rows are shorter than this, another axis is the inner one, and its elements are packed.
+# If rows are shorter than this, another axis becomes the inner one, and its elements are packed.
 _SHORT: Final = 16
 # Rows up to this length are run several at a time if possible: see Note [Tiles of short rows].
 _TILED: Final = 256
-# The least row length for which a repeated number is expanded; for shorter rows another axis is the
-# inner one.
+# The least row length for which a repeated number is expanded; for shorter rows another axis
+# becomes the inner one.
 _REPEATED: Final = 6
 # A repeated number is stored in whole cache lines, which may overrun the block by one line.
 _LINE_BYTES: Final = 64
@@ -32,10 +32,11 @@ _LINE_BYTES: Final = 64
 _MAX_NDIM: Final = 64
 
 # Note [Words instead of arrays]
-# The functions below keep their tables in 64-bit words on the stack and pass their addresses. With
-# NumPy arrays instead, Numba takes 6 s to compile them, not 2.3 (once per machine). The helpers
-# have no wrappers for callers from Python and C, which would add to that. A plan consists of: base
-# addresses (count), shape (64), strides (64 x count, one axis after the other).
+# The functions below keep tables in 64-bit words on the stack, and pass the addresses of the words.
+# With NumPy arrays instead, Numba takes 6 s to compile the functions, not 2.3 (once per machine).
+# The helpers have no wrappers for callers from Python and C, which would take more compile time.
+# A plan consists of base addresses (count words), the shape (64 words), and strides (64 x count
+# words, one axis after the other).
 _step = compiled(inline=True)
 _part = compiled(alone=False)
 _load8, _load16, _load32 = LOAD["int8"], LOAD["int16"], LOAD["int32"]
@@ -61,7 +62,7 @@ def _strides_of(plan: Any, count: Any, axis: Any) -> Any:
 
 @_part
 def _read(operands: Any, count: Any, plan: Any) -> Any:
-    """Fill the plan from a tuple of count arrays, the output last.
+    """Fill the plan from a tuple of `count` arrays, of which the output is the last.
 
     Returns the number of axes, or -1 if an input does not broadcast to the output.
     """
@@ -109,7 +110,7 @@ def _overlaps(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
 def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
     low = _get(plan, i)
     size = _get(sizes, i)
-    high = low + select(size == 0, np.int64(1), size)  # count the first byte of a single number
+    high = low + select(size == 0, np.int64(1), size)  # a single number, of size 0, counts one byte
     for axis in range(ndim):
         reach = _get(_strides_of(plan, count, axis), i) * (_get(_shape_of(plan, count), axis) - 1)
         if reach < 0:
@@ -123,7 +124,7 @@ def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
 def _simplify(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
     """Order axes by the output's strides and merge contiguous ones; return the number of axes."""
     shape = _shape_of(plan, count)
-    kept: Any = np.int64(0)  # with a literal Numba would compile the callee again
+    kept: Any = np.int64(0)  # for a literal, Numba would compile the callee a second time
     for axis in range(ndim):
         if _get(shape, axis) != 1:
             _swap(plan, count, kept, axis)
@@ -186,12 +187,12 @@ def _swap_words(words: Any, a: Any, b: Any) -> None:
 
 
 # Note [Tiles of short rows]
-# A row costs 8 ns in addition to its elements, as much as 100 float32. Therefore rows that are
-# adjacent in the output are run several at a time. If an input's rows are adjacent as well, it is
-# read in place; otherwise its rows are packed into a block: each row is contiguous, or one repeated
-# number. One row that is broadcast to all rows is packed once. One core of an AMD EPYC (Zen 4),
-# float32: (13264, 1) by (13264, 16) took 1790 us and takes 50; (16,) with (13264, 16) took 113 and
-# takes 21.
+# A row costs 8 ns in addition to its elements, the time of 100 float32 elements. Therefore rows
+# that are adjacent in the output are run several at a time. An input whose rows are adjacent as
+# well is read in place. The rows of any other input, each contiguous or one repeated number, are
+# packed into a block. One row that is broadcast to all rows is packed once. On one core of an AMD
+# EPYC (Zen 4), an op on float32 arrays of shapes (13264, 1) and (13264, 16) took 1790 us before and
+# takes 50 with tiles; for (16,) and (13264, 16) it took 113 and takes 21.
 @_part
 def _can_tile(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
     """Return whether rows, along the last simplified axis, can be run several at a time."""
@@ -249,8 +250,8 @@ def _fill_line(source: Any, target: Any, size: Any) -> None:
 
 @_step
 def _repeat(source: Any, target: Any, count: Any, size: Any) -> None:
-    """Write the number at source, of `size` bytes, count times, and on to the end of a cache
-    line.
+    """Write the number at `source`, of `size` bytes, `count` times, and then repeat it up to the
+    end of the cache line.
     """
     end, line = target + count * size, target + 2 * _LINE_BYTES
     _fill_line(source, target, size)
@@ -315,13 +316,13 @@ def _run_tiles(
         _next_row(count, ndim, plan, row, index)
 
 
-# The words of _run on the stack, before its blocks: the row's addresses, the loop's arguments, the
-# source of each block, the index of the row.
+# _run keeps these words on the stack, before its blocks: the addresses of the current row in all
+# operands, the arguments of the loop, the source of each block, and the index of the row.
 @_part
 def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, end: Any) -> None:
     """Run the elements from begin to end of the simplified shape, last axis fastest."""
-    # One line more, so that blocks can begin at a cache line: 1e6 float32 with one repeated number
-    # take 62 us then, otherwise 74 (AMD EPYC, Zen 4).
+    # The words have one more cache line than needed, so that blocks can begin at a cache line: 1e6
+    # float32 with one repeated number then take 62 us, otherwise 74 (AMD EPYC, Zen 4).
     row = stack_words(3 * count + _MAX_NDIM + count * BLOCK + 8)
     pointers, filled = row + 8 * count, row + 16 * count
     index = row + 24 * count
@@ -365,7 +366,7 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
 def _enter_row(
     count: Any, ndim: Any, plan: Any, sizes: Any, number: Any, row: Any, index: Any
 ) -> Any:
-    """Set `row` and `index` to a row number; return how many elements a call may take."""
+    """Set `row` and `index` to row `number`; return how many elements a loop call may take."""
     most = np.int64(1) << 62
     for i in range(count):
         _put(row, i, _get(plan, i))
@@ -415,8 +416,8 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
     return total
 
 
-# The words of a job: loop, count, ndim, plan, sizes, total, elements per share, and whether rows
-# are counted instead of elements.
+# The words of a job: loop, count, ndim, plan, sizes, total, elements per share, and whether the
+# last two numbers count rows instead of elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
     """Process `shares` shares of equal size, beginning with share number `first`."""

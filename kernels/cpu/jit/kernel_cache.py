@@ -1,14 +1,15 @@
 """Compiled kernels by name: loaded from stored object code, or compiled by Numba.
 
-A kernel is named by a function in a module of kernels/cpu, which makes the kernel, and by its
-arguments. The module imports Numba, so it is imported only if the store does not have the kernel.
-Then one process of the host compiles it, and the others load the file that this process stored.
+The name of a kernel has three parts: a module of kernels/cpu, a function of this module that makes
+the kernel (the maker), and the arguments of the maker. The module imports Numba, so the module is
+imported only if the store does not have the kernel. Then one process of the host compiles the
+kernel, and the others load the file that this process stored.
 """
 
 # Note [Kernels without Numba] Importing Numba takes 0.5 s of CPU time and 100 MB, and the first
 # kernel that it loads takes 0.2 s more. Object code is mapped and linked in 0.2 to 0.6 ms (AMD
 # EPYC, Zen 4). A kernel that needs Numba at run time (a symbol that machine_code.py does not know)
-# stays in Numba's own cache. On systems where can_load_objects is false, all kernels stay there.
+# stays in Numba's own cache, as do all kernels on systems where can_load_objects is false.
 
 from __future__ import annotations
 
@@ -35,15 +36,16 @@ from .waiting import compiling, waiting_for
 _logger = logging.getLogger(__name__)
 
 Kernel = TypeVar("Kernel")
-# The name of the function in object code that Python or C calls.
+# The name, in object code, of the function that callers in Python or C call.
 ENTRY: Final = "fastdist_entry"
 _PACKAGE: Final = __package__.rpartition(".")[0]
 
 
 class Recorder:
-    """Records the object code that a maker compiles, or the reason why Numba must store it.
+    """Records the object code that a maker compiles, or why Numba must store the kernel instead.
 
-    `exact` requests a function that returns NotImplemented for arguments of other types.
+    `exact` requests a function that returns NotImplemented if its arguments do not have the types
+    of the signature.
     """
 
     def __init__(self, *, exact: bool) -> None:
@@ -107,8 +109,8 @@ def find_function(module: str, maker: str, *given: Any) -> Callable[..., Any]:
 
     `module` is relative to kernels/cpu, such as "nn.window_loops". The arguments, and their repr,
     must be the same in each process for the same kernel. The function converts numbers like
-    Python's int() and float(), and raises TypeError for arrays of other types than it was compiled
-    for.
+    Python's int() and float(), and raises TypeError for arrays of types other than those in its
+    signature.
 
     Thread  any
     """
@@ -144,7 +146,7 @@ def stored_loop(module: str, maker: str, *given: Any) -> Any:
 
 
 def find_address(module: str, maker: str) -> int:
-    """Return the address of the C function of the compiler.Callback that a module's maker returns.
+    """Call a module's maker, which returns a compiler.Callback; return its C function's address.
 
     Thread  any
     """
@@ -184,8 +186,8 @@ def _is_stored(key: tuple[str, str, str], *, exact: bool) -> bool:
 
 class Overloads:
     """A compiled function of a module, for any argument types. Like Numba's dispatcher, a call
-    finds or compiles the version for the types of its arguments. With `given`, `name` is a factory:
-    called with the values in `given`, it returns the function to compile.
+    finds or compiles the version for the types of its arguments. Without `given`, `name` names this
+    function. With `given`, it names a factory: factory(*given) returns the function to compile.
 
     Note    the loaded versions compare the types themselves, which adds 60 ns to a call
     """
@@ -218,7 +220,7 @@ class Overloads:
             return found
 
         def make(found: Any) -> Callable[..., Any]:
-            # Imported by name, because compiler imports this module.
+            # The module `compiler` is imported only here, because it imports this module.
             entry_for = _maker("jit.compiler", "entry_for")
             function: Callable[..., Any] = entry_for(
                 found(*self._given) if self._given else found, types
@@ -234,7 +236,9 @@ class Overloads:
 
 
 def _is_exact(function: Callable[..., Any]) -> bool:
-    """Return whether a function was loaded, and so returns NotImplemented for other types."""
+    """Return whether a function is loaded object code, which returns NotImplemented for types
+    other than those in its signature.
+    """
     return type(function) is type(len) and function.__name__ == ENTRY
 
 
@@ -296,7 +300,7 @@ def _find(
     *,
     exact: bool = False,
 ) -> Kernel:
-    """Return a stored kernel, or compile it with make(the maker) and store it."""
+    """Return a stored kernel, or compile it with make(maker) and store it."""
     module, name, _ = key
     if not can_load_objects():
         kernel = make(_maker(module, name))
@@ -329,7 +333,7 @@ def _load(
 
 @functools.cache
 def _release_once() -> None:
-    """Release memory after the first kernel was loaded: modules, and sources that were hashed."""
+    """Release the memory that modules and hashed sources used until the first kernel was loaded."""
     release_unused_memory()
 
 
@@ -353,8 +357,8 @@ def _loaded(
     try:
         return from_code(MachineCode(stored.code), stored.notes)
     except (BrokenObjectError, ValueError, OSError) as error:
-        # The file is complete, because its hash is right, but not for this system: compile, and
-        # overwrite.
+        # The file's hash is correct, so the file is complete, but it is not for this system:
+        # compile the kernel, and overwrite the file.
         _logger.info("%s of %s is compiled again: %s", name, module, error)
         return None
 
@@ -369,11 +373,11 @@ def _made(
     *,
     exact: bool,
 ) -> Kernel:
-    if stored is not None and not stored.code:  # it is in Numba's cache
+    if stored is not None and not stored.code:  # the kernel is in Numba's cache
         with _recording(None):
             return make(maker)
     newer = object_store.read(text)
-    if newer is not None and newer != stored:  # another process has compiled it meanwhile
+    if newer is not None and newer != stored:  # another process has compiled the kernel meanwhile
         loaded = _loaded(newer, from_code, *text.split("\n")[:2])
         if loaded is not None:
             return loaded

@@ -1,9 +1,9 @@
 """Runs compiled loops on one or several threads, and chooses the thread pool.
 
-Several Python threads may use Numba's OpenMP pool at the same time. Numba's own `workqueue` pool,
-used where no OpenMP library can be loaded, would abort the process then, so it is used under a
-lock. A child forked after a launch inherits a pool without threads, in which OpenMP would crash: it
-runs kernels on one thread.
+Several Python threads may use Numba's OpenMP pool at the same time. Where no OpenMP library can be
+loaded, Numba's own `workqueue` pool is used. It would abort the process if two threads used it at
+the same time, so a lock protects it. A child that is forked after a launch inherits a pool without
+threads, in which OpenMP would crash. Such a child runs kernels on one thread.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def set_num_threads(count: int) -> None:
     """Set the number of threads that one kernel may use, for the whole process.
 
     Raises  ValueError if count is not positive
-    Note    at most the size of Numba's pool (NUMBA_NUM_THREADS, by default the number of cores)
+    Note    a count above the size of Numba's pool (NUMBA_NUM_THREADS, by default the number of
+            cores) is reduced to this size
     """
     if count < 1:
         raise ValueError(f"set_num_threads expects a positive integer, got {count!r}")
@@ -92,7 +93,7 @@ def threading_layer() -> str:
 
 def pool() -> tuple[int, AbstractContextManager[Any]]:
     """Start the thread pool if needed. Return the address of the function that runs work on it, and
-    a lock that must be held during the call.
+    a lock that must be held while this function is called.
     """
     return _Pool.address or _open_pool(), _Pool.lock
 
@@ -102,10 +103,10 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
     the last operand, the output.
 
     Thread  any, several at once; releases the GIL
-    Raises  ShapeError if they do not broadcast
+    Raises  ShapeError if an input does not broadcast
     """
     run = _runner()
-    # Local names: as attributes they would cost half of a short launch.
+    # Local names, because looking up attributes would take half the time of a short launch.
     address, sizes, share = loop.address, loop.sizes_address, loop.elements_per_thread
     two_shares, array_type, pool = 2 * share, ARRAY, _Pool
 
@@ -136,8 +137,8 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
 
 def row_launcher(loop: Loop) -> Callable[..., None]:
     """Return the function of (operands, rows, n, a, b) that runs a loop of row_code. The operands
-    are a tuple of arrays in C order, which is not checked. The returned function's attribute
-    `alone`, a function of (operands, rows, n), uses no thread pool.
+    are a tuple of arrays in C order; their order is not checked. The returned function's attribute
+    `alone` is a function of (operands, rows, n) that uses no thread pool.
 
     Thread  any, several at once; releases the GIL
     """
@@ -163,10 +164,10 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     def prepare(
         rows: int, n: int, a: float, b: float, *, checks: bool = False
     ) -> tuple[Callable[[int, int], int | None], Array]:
-        """Return a function for this many rows, and its words. The function takes the addresses of
-        the words and of the tuple of operands. It uses threads only for enough elements. With
-        `checks`, it returns 1 without running if the first operand is not a plain array; otherwise
-        the caller must have checked that.
+        """Return a function for `rows` rows, and an array of words. The function takes the
+        addresses of the words and of the tuple of operands. It uses threads only for many elements.
+        With `checks`, it does not run the loop for operands that are not plain arrays: it returns 1
+        or, if it uses threads, raises TypeError. Without `checks`, the caller must check before.
         """
         words = np.array([address, rows, n, 0, 0, id(array_type)])
         words[3:5].view(np.float64)[:] = a, b
@@ -197,11 +198,12 @@ _Shares: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 
 
 def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
-    """Call `work` for ranges that make up 0 to `count`, on this many threads of the pool.
+    """Call `work` for ranges that make up 0 to `count`, on `threads` threads of the pool.
 
-    An exception in `work` is raised here. `work` must not use a pool itself. This pays if `work`
-    spends most of its time in code that releases the GIL. New Python threads would have to wait for
-    the cores on which the pool's threads still spin after a launch.
+    An exception in `work` is raised here. `work` must not use a pool itself. Several threads save
+    time only if `work` spends most of its time in code that releases the GIL. The pool is used
+    because new Python threads would have to wait for the cores on which the pool's threads still
+    spin after a launch.
     """
     failed: list[BaseException] = []
 
@@ -308,9 +310,9 @@ def end_idle_threads() -> None:
     """
     if not _Pool.address or _Pool.layer != "omp":
         return
-    # Looked up in the pool's library, because the process may have loaded other OpenMP libraries.
+    # The pool's own library is used, because the process may have loaded other OpenMP libraries.
     pause = getattr(ctypes.CDLL(_Pool.library), "omp_pause_resource_all", None)
-    if pause is not None:  # since OpenMP 5
+    if pause is not None:  # the function exists since OpenMP 5
         pause(_PAUSE_HARD)
 
 

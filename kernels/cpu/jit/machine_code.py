@@ -46,7 +46,7 @@ _PYTHON_NAMES: Final = """
     _Py_NotImplementedStruct
 """
 _OF_C, _OF_PYTHON = frozenset(_C_NAMES.split()), frozenset(_PYTHON_NAMES.split())
-# Functions of the C library that Numba replaces by its own.
+# Functions of the C library, by the names of the functions with which Numba replaces them.
 _OF_NUMBA: Final = {"numba_nextafter": "nextafter", "numba_nextafterf": "nextafterf"}
 # NumPy's types, by the names that object code uses.
 _OF_NUMPY: Final = {
@@ -79,7 +79,7 @@ class _Method(ctypes.Structure):
 
 
 class MachineCode:
-    """Object code in memory, linked; it is never unloaded.
+    """Linked object code in memory; it is never unloaded.
 
     Raises  BrokenObjectError for invalid object code, or for an unknown symbol; OSError if memory
             cannot be mapped or made executable
@@ -94,7 +94,7 @@ class MachineCode:
     def address(self, name: str) -> int:
         """Return the address of a symbol that the object defines.
 
-        Raises  BrokenObjectError if it defines no such symbol
+        Raises  BrokenObjectError if the object defines no such symbol
         """
         at = self._symbols.get(name)
         if at is None:
@@ -102,7 +102,7 @@ class MachineCode:
         return self._base + at
 
     def function(self, name: str) -> Callable[..., Any]:
-        """Return the builtin function for a symbol, a C function in the form METH_FASTCALL."""
+        """Return a builtin function that calls the C function `name`, of the form METH_FASTCALL."""
         method = _Method(name.encode(), self.address(name), _FASTCALL, None)
         _kept.append(method)  # the builtin refers to it
         made: Callable[..., Any] = _python().PyCFunction_NewEx(ctypes.byref(method), None, None)
@@ -114,8 +114,8 @@ _kept: list[_Method] = []
 
 @functools.cache
 def _python() -> Any:
-    """Return the C functions of this process, called with the GIL held, so that no fork happens in
-    the middle of a call.
+    """Return the C functions of this process. They are called with the GIL held, so that no fork
+    happens in the middle of a call.
     """
     found = ctypes.PyDLL(None, use_errno=True)
     found.mmap.restype = ctypes.c_void_p
@@ -136,7 +136,7 @@ def _libm() -> Any:
 
 @functools.cache
 def _address_of(name: str) -> int:
-    """Return the address of a symbol on the list.
+    """Return the address of a symbol, if it is one of known_symbols().
 
     Raises  BrokenObjectError for any other symbol
     """
@@ -155,7 +155,7 @@ def _address_of(name: str) -> int:
 
 
 def _mapped(image: Image, needed: dict[str, int]) -> int:
-    """Map an image into memory, linked; return its address."""
+    """Map memory, write the linked image into it, and return the memory's address."""
     size = max(image.size, mmap.PAGESIZE)
     base = _python().mmap(None, size, _READ | _WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     if base in (None, ctypes.c_void_p(-1).value):
@@ -178,7 +178,7 @@ def _protect(base: int, image: Image, kind: str, to: int) -> None:
 
 
 def _linked(image: Image, base: int, needed: dict[str, int]) -> bytes:
-    """Return the bytes of an image, linked for its address."""
+    """Return the bytes of an image, linked for the address `base`."""
     memory = bytearray(image.size)
     for part in image.parts:
         memory[part.offset : part.offset + len(part.content)] = part.content

@@ -1,8 +1,8 @@
 """Compiles helper functions of kernels: typed and lowered, but without separate machine code.
 
-Numba makes every function that another one calls callable from Python as well: it is optimized,
-compiled and loaded separately, and then optimized again inside its caller. This took half of the
-time to compile kernels with many small functions.
+If a compiled function calls another one, Numba makes the other callable from Python as well: Numba
+optimizes, compiles and loads the called function separately, and then optimizes it again inside its
+caller. This took half of the time to compile kernels with many small functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _registered: Any = register_pass
 
 
 class _PartLibrary(KernelLibrary):
-    """Code that is only linked into other code, which is then optimized as a whole."""
+    """Code that is only linked into other code; LLVM optimizes the linked code as a whole."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -42,8 +42,9 @@ class _PartLowering(_Lowering):  # type: ignore[misc]
         super().run_pass(state)
         library.finalize()
         made = state["cr"]
-        # Callers look up the code by the object that Python would call, which must be a builtin.
-        # Each function gets a distinct builtin, which raises an error if it is called.
+        # Numba looks up the code of a called function by the object that Python would call. This
+        # object must be a builtin. Each function gets a distinct builtin, which would raise an
+        # error.
         never_called = [made.fndesc.qualname].remove
         context.insert_user_function(never_called, made.fndesc, [library])
         state["cr"] = made._replace(cfunc=never_called)

@@ -1,15 +1,16 @@
 """Numba's compiler passes for kernels: only passes that have an effect on kernels, each once.
 
-Numba supports any function: it looks for features that kernels do not use, and at each `+` of two
-integers it tries dozens of templates again.
+Because Numba supports any function, it looks for features that kernels do not use, and at each `+`
+of two integers it tries dozens of templates again.
 """
 
 # Note [Less of a compiler] On one core of an AMD EPYC (Zen 4) eleven first calls (add, sum, pools,
-# batch norm, an LSTM, a convolution, Adam ...) took 6.8 s with an empty cache, and take 6.1. Half
-# of that is Python code; a tenth of its calls resolved operators on numbers. A twentieth of the
-# time went into passes without effect: kernels contain no closures (InlineClosureLikes), and no
-# expressions over whole NumPy arrays (NopythonRewrites). LLVM's passes over each function, and its
-# first passes over the module, prune reference counts; the optimizing passes prune them again.
+# batch norm, an LSTM, a convolution, Adam ...) took 6.8 s with an empty cache, and now take 6.1.
+# Python code takes half of this time; a tenth of the Python calls resolved operators on numbers. A
+# twentieth of the time went into passes without effect: kernels contain no closures
+# (InlineClosureLikes), and no expressions over whole NumPy arrays (NopythonRewrites). LLVM's passes
+# over each function, and its first passes over the module, prune reference counts, which the
+# optimizing passes prune again.
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _NEEDLESS: Final = ("InlineClosureLikes", "InlineOverloads", "NopythonRewrites")
 
 
 def passes_with(state: Any, lowering: Any) -> Any:
-    """Return the passes of Numba's njit that kernels need, with this lowering pass."""
+    """Return the passes of Numba's njit that kernels need, with `lowering` as the lowering pass."""
     passes = _builder.define_nopython_pipeline(state)
     passes.passes = [
         (lowering if each is _Lowering else each, why)
@@ -46,7 +47,7 @@ def passes_with(state: Any, lowering: Any) -> Any:
 
 
 class KernelLibrary(_Library):  # type: ignore[misc]
-    """Code that LLVM optimizes once, as a whole, not function by function before."""
+    """Code that LLVM optimizes once, as a whole; Numba would first optimize each function."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
@@ -88,15 +89,15 @@ _signatures: Final[dict[Any, Any]] = {}
 class _Typing(_Context):  # type: ignore[misc]
     """Numba's typing context, with a cache of the signatures of operators on numbers.
 
-    Note    next to a number of unknown value, a literal has the same signature as its type;
-            operations on two literals are evaluated by Numba at compile time
+    Note    if one operand is a literal and the other is not, the signature is that of the literal's
+            type; Numba evaluates operations on two literals at compile time
     """
 
     def __init__(self, of: Any) -> None:
         self.__dict__ = of.__dict__
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """Return the signature of a call; for operators on numbers from the cache."""
+        """Return the signature of a call; the signatures of operators on numbers are cached."""
         # Numba calls this with the operator or with its type. The type object can change when Numba
         # learns more about it, and is only valid in the context that resolved it.
         kind = func if isinstance(func, _types.BaseFunction) else self._lookup_global(func)
@@ -113,7 +114,8 @@ class _Typing(_Context):  # type: ignore[misc]
         return found
 
 
-# A single context, because Numba caches what it has resolved by context.
+# Return the same _Typing for each call with a context, because Numba caches by context what it has
+# resolved.
 _typing_like: Final = functools.cache(_Typing)
 
 

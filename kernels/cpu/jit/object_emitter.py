@@ -5,12 +5,12 @@ can load the code without Numba.
 """
 
 # Note [What a wrapper checks] A wrapper takes the types of one signature. Like Numba's wrapper, it
-# accepts as a number any object that Python's int() or float() converts, and raises their errors.
-# "Exact" wrappers are for callers that choose a wrapper by types: for any other type, also of a
-# number, they return NotImplemented, and no number is converted. An array must be of NumPy's class
-# or a subclass, with the dtype, number of axes and order of the signature, in native byte order. An
-# exact wrapper also compares whether the array is writable and aligned. Errors that a kernel raises
-# are raised: see kernel_errors.py.
+# accepts as a number any object that Python's int() or float() converts, and raises the errors of
+# int() and float(). "Exact" wrappers are for callers that choose a wrapper by types. They return
+# NotImplemented for an argument of any other type, also for a number, and do not convert numbers.
+# An array must be of NumPy's class or a subclass, with the dtype, number of axes and order of the
+# signature, in native byte order. An exact wrapper also compares whether the array is writable and
+# aligned. A wrapper raises the exceptions of its kernel: see kernel_errors.py.
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ class _ObjectCompiler(PassesOfKernels):
 
 @_locked  # type: ignore[untyped-decorator]
 def object_of_entry(dispatcher: Any, signature: tuple[Any, ...], *, exact: bool) -> bytes:
-    """Return the object code of a compiled function for one signature. Its ENTRY has the form
-    METH_FASTCALL. See Note [What a wrapper checks].
+    """Return the object code of a compiled function for one signature. The function ENTRY in this
+    code has the form METH_FASTCALL. See Note [What a wrapper checks].
 
-    Raises  NotForObjectsError if it needs Numba at run time
+    Raises  NotForObjectsError if the function needs Numba at run time
     """
     made = _compile(dispatcher, signature, None)
     data, _ = _emit(made, lambda module: _Wrapper(module, made, exact=exact).build())
@@ -109,10 +109,10 @@ def object_of_entry(dispatcher: Any, signature: tuple[Any, ...], *, exact: bool)
 
 @_locked  # type: ignore[untyped-decorator]
 def object_of_callback(dispatcher: Any, signature: Any) -> bytes:
-    """Return the object code of a compiled function for one signature, with an ENTRY for callers in
-    C.
+    """Return the object code of a compiled function for one signature, with a function ENTRY for
+    callers in C.
 
-    Raises  NotForObjectsError if it needs Numba at run time, or may raise an exception
+    Raises  NotForObjectsError if the function needs Numba at run time, or may raise an exception
     """
     made = _compile(dispatcher, signature.args, signature.return_type)
     context, nothing = made.target_context, signature.return_type == _types.none
@@ -151,8 +151,8 @@ def _compile(dispatcher: Any, given: tuple[Any, ...], result: Any) -> Any:
 
 
 def _emit(made: Any, build: Callable[[Any], None]) -> tuple[bytes, str]:
-    """Return the object code of a compiled function, with an entry that `build` adds to a module,
-    and the optimized LLVM IR of the whole.
+    """Add an entry to a compiled function: `build` writes the entry into a module. Return the
+    object code and the optimized LLVM IR of both together.
     """
     library = made.library
     module = library.create_ir_module("entry")
@@ -173,8 +173,9 @@ def _emit(made: Any, build: Callable[[Any], None]) -> tuple[bytes, str]:
 
 # Note [Arrays of kernels] An array that a kernel allocates is owned by Numba's MemInfo: a reference
 # count, two pointers of a destructor, the address and the size of the data, and one more pointer.
-# Compiled code counts references, calls the first of these functions for a new array, and the
-# second when the count reaches 0. Here they call C's malloc and free: no destructor is needed.
+# Compiled code counts references. It calls NRT_MemInfo_alloc_aligned or
+# NRT_MemInfo_alloc_safe_aligned for a new array, and NRT_MemInfo_call_dtor when the count reaches
+# 0. _add_memory defines these functions with C's malloc and free: no destructor is needed.
 _HOLDER_BYTES, _COUNT, _ADDRESS, _SIZE = 48, 0, 24, 32
 
 
@@ -248,7 +249,7 @@ class _Wrapper:
         self._answer_mismatch()
 
     def _python(self, name: str, result: Any, *values: Any) -> Any:
-        """Emit a call of a function of Python's C API, or of C, with values."""
+        """Emit a call, with `values`, of a function of Python's C API or of the C library."""
         kind = ir.FunctionType(result, [one.type for one in values])
         function = _cgutils.get_or_insert_function(self._module, kind, name)
         return self._builder.call(function, values)
@@ -261,8 +262,8 @@ class _Wrapper:
         return found
 
     def _require(self, condition: Any, otherwise: Any = None) -> None:
-        """Continue if a condition holds, else jump to `otherwise`, by default the block for
-        mismatches.
+        """Emit code that continues if a condition holds, and else jumps to `otherwise`, by default
+        the block for mismatches.
         """
         on = self._builder.append_basic_block("on")
         branch = self._builder.cbranch(condition, on, otherwise or self._mismatch)
@@ -336,8 +337,8 @@ class _Wrapper:
         return value
 
     def _exact_number(self, thing: Any, kind: Any) -> Any:
-        """Return the value of a NumPy scalar of a type; Python's numbers count as int64 and
-        float64.
+        """Return the value of a NumPy scalar of the type `kind`; Python's int and float count as
+        int64 and float64.
         """
         builder, memory = self._builder, self._context.get_value_type(kind)
         python = {_types.int64: "PyLong_Type", _types.float64: "PyFloat_Type"}.get(kind)
@@ -367,7 +368,7 @@ class _Wrapper:
         return self._context.make_tuple(builder, kind, values)
 
     def _array(self, thing: Any, kind: Any) -> Any:
-        """Return a NumPy array in Numba's form, without an owner: the caller holds the array."""
+        """Return a NumPy array in Numba's form, without owner: the caller keeps the array alive."""
         builder, context = self._builder, self._context
         numbers = _NUMBERS_OF_DTYPES.get(str(kind.dtype))
         if numbers is None:
@@ -395,7 +396,9 @@ class _Wrapper:
         return made._getvalue()
 
     def _require_kind_of(self, thing: Any, name: str) -> None:
-        """Continue if an object is of the type with this symbol or of a subclass, else fail."""
+        """Emit code that continues if an object is of the type with this symbol or of a subclass,
+        and else jumps to the block for mismatches.
+        """
         builder = self._builder
         derived, on = builder.append_basic_block("derived"), builder.append_basic_block("on")
         builder.cbranch(self._is_of(thing, name), on, derived)
@@ -444,7 +447,7 @@ class _Wrapper:
         self._require(_cgutils.is_not_null(builder, made), self._failed)
         for i, one in enumerate(kind):
             item = self._object(builder.extract_value(value, i), one)
-            # If memory runs out, creating an item has raised; the tuple is not built.
+            # If there was no memory for an item, creating it has raised; the tuple is not built.
             self._require(_cgutils.is_not_null(builder, item), self._failed)
             self._python("PyTuple_SetItem", _I32, made, _I64(i), item)
         return made

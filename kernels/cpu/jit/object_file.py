@@ -1,6 +1,6 @@
 """Parses relocatable objects that LLVM writes for x86-64 Linux, without LLVM.
 
-Each number of an object is checked against the file's size and the limits below before it is used.
+Each number in an object is checked against the file's size and the limits below before it is used.
 A truncated or forged file is rejected with a message.
 
 Source  the ELF-64 object file format; the System V ABI of AMD64, chapter 4
@@ -28,7 +28,8 @@ ABSOLUTE_64, NEAR_32, NEAR_CALL_32, DISTANCE_64 = 1, 2, 4, 24
 _WIDTHS: Final = {ABSOLUTE_64: 8, NEAR_32: 4, NEAR_CALL_32: 4, DISTANCE_64: 8}
 
 PAGE: Final = 4096
-# A kernel of this project has at most 20 sections, 200 relocations and 100 KB.
+# Limits, far above the needs of this project's kernels: they have at most 20 sections, 200
+# relocations and 100 KB.
 _MOST_SECTIONS: Final = 4096
 _MOST_BYTES: Final = 64 << 20
 CODE, CONSTANTS, VARIABLES = "code", "constants", "variables"
@@ -40,14 +41,14 @@ class BrokenObjectError(ValueError):
 
 
 class Part(NamedTuple):
-    """The bytes of a section and their offset in the mapping, followed by zeros."""
+    """The bytes of a section and their offset in the mapping; unused bytes of the mapping are 0."""
 
     offset: int
     content: bytes
 
 
 class Relocation(NamedTuple):
-    """A place in the mapping and the address to write there, with one of the types above.
+    """An address to write into the mapping at `offset`; `kind` is one of the types above.
 
     `target` is an offset in the mapping, or the name of an undefined symbol.
     """
@@ -61,7 +62,8 @@ class Relocation(NamedTuple):
 class Image(NamedTuple):
     """The memory image of an object.
 
-    `spans` has the bounds of code, constants and variables, in this order, each whole pages.
+    `spans` has the bounds of code, constants and variables, in this order; each span is whole
+    pages.
     `symbols` has the offsets of the symbols that the object defines.
     """
 
@@ -96,7 +98,7 @@ class _Symbol(NamedTuple):
 
 
 def read_object(data: bytes) -> Image:
-    """Return the image in memory of an object's bytes.
+    """Return the memory image of an object from the object's bytes.
 
     Raises  BrokenObjectError
     """
@@ -257,7 +259,8 @@ def _target(
     if at is None:
         raise _refuse(f"a relocation is by {symbol.name!r}, which is in no section that is loaded")
     size = sections[symbol.section].size
-    # A distance counts from the end of its field, so value + addend may be just before the section.
+    # A distance counts from the end of the field that holds it, so value + addend may be just
+    # before the section.
     if symbol.value > size or not -PAGE <= symbol.value + addend <= size + PAGE:
         raise _refuse(f"{symbol.name!r} is at {symbol.value} of a section of {size} bytes")
     return at + symbol.value

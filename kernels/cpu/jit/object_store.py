@@ -20,7 +20,7 @@ from fastdist.system.cache_directory import cache_directory, shipped_directory
 from fastdist.system.digest import sha256
 from fastdist.system.own_folder import read_own_file
 
-# Increased when the format changes, or the content that is stored under a key.
+# The number is increased if the format changes, or if other content is stored under a key.
 _BEGIN: Final = b"fastdist object 1\n"
 _SEAL_BYTES: Final = 32
 _LENGTHS: Final = struct.Struct("<III")
@@ -84,7 +84,7 @@ def write(key: str, stored: Stored) -> None:
 
 @functools.cache
 def _remove_leftovers(folder: str) -> None:
-    """Remove files older than a day that killed processes left while they compiled or wrote."""
+    """Remove files, older than a day, of processes that were killed while compiling or writing."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
@@ -96,10 +96,11 @@ def _remove_leftovers(folder: str) -> None:
 
 @contextlib.contextmanager
 def locked(key: str) -> Iterator[None]:
-    """Hold the lock under which only one process of this host compiles a kernel, if there is a
-    folder.
+    """Hold the lock that lets only one process of this host compile a kernel. Without a cache
+    folder there is no lock.
 
-    Note    the lock ends with its process; if the process hangs, others wait at most two minutes
+    Note    the lock is released when the process ends; if the process hangs, others wait at most
+            two minutes
     """
     folder = cache_directory(FOLDER)
     path = "" if folder is None else f"{_path_of(folder, key)}{_LOCK}"
@@ -110,7 +111,8 @@ def locked(key: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while it is locked: processes that wait for it then find the kernel in the store.
+        # The lock file is removed while it is locked: processes that wait for the lock then find
+        # the kernel in the store.
         with contextlib.suppress(OSError):
             os.unlink(path)
         os.close(file)

@@ -1,4 +1,7 @@
-"""Hashes of the sources, packages and processor that compiled code depends on, without Numba."""
+"""Hashes of the sources, packages and processor that compiled code depends on.
+
+Computing them does not need Numba.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +58,8 @@ def sources_stamp() -> str:
 
 @functools.cache
 def module_stamp(module: str) -> str:
-    """Return a hash of a module of kernels/cpu, such as "nn.ctc_loops", and of all that it
-    inlines.
+    """Return a hash of a module of kernels/cpu, such as "nn.ctc_loops", and of all sources that it
+    may inline.
     """
     content = _read(f"{module.replace('.', '/')}.py")
     return str(sha256(content).hexdigest()[:16]) + sources_stamp()
@@ -84,7 +87,7 @@ def _versions() -> str:
 
 @functools.cache
 def machine_stamp() -> str:
-    """Return the processor, Python and NumPy as a string: object code depends on them, too."""
+    """Return a string of the processor, Python and NumPy: object code depends on these as well."""
     cpu = read_cpu()
     parts = (
         *(cpu.vendor, cpu.family, cpu.model, *sorted(cpu.features)),
@@ -105,8 +108,8 @@ def can_round_float16() -> bool:
 
 @functools.cache
 def can_load_objects() -> bool:
-    """Return whether object code can be loaded here: on x86-64 Linux with standard CPython, if no
-    variable changes how Numba generates code.
+    """Return whether this process can load object code. It can on x86-64 Linux with standard
+    CPython, unless an environment variable or a file configures how Numba generates code.
     """
     configured = [
         name for name in os.environ if name.startswith("NUMBA_") and name not in _OF_NO_CODE

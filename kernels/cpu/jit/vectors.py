@@ -1,4 +1,4 @@
-"""LLVM vectors for intrinsics, for short loops that LLVM does not vectorize itself.
+"""Builders of LLVM vector code in intrinsics, for short loops that LLVM does not vectorize itself.
 
 A vector that is longer than the machine's registers uses several of them.
 """
@@ -15,8 +15,9 @@ INT64: Final = ir.IntType(64)
 
 
 def loop(builder: Any, count: Any, values: list[Any], turn: Callable[..., list[Any]]) -> list[Any]:
-    """Build a loop of count iterations, at least one, and return the final values. turn(i, values)
-    builds one iteration and returns the new values, which LLVM keeps in registers if they fit.
+    """Build a loop of `count` iterations (at least one), and return the values after the last one.
+    turn(i, values) builds one iteration and returns the new values, which LLVM keeps in registers
+    if they fit.
     """
     before = builder.block
     body, done = [builder.append_basic_block(name) for name in ("turn", "done")]
@@ -35,7 +36,7 @@ def loop(builder: Any, count: Any, values: list[Any], turn: Callable[..., list[A
 
 
 class Vectors:
-    """Builds operations on vectors with a number of lanes of one type. Addresses are i64 values."""
+    """Builds operations on vectors of `lanes` numbers of the type `element`. Addresses are i64."""
 
     def __init__(self, builder: Any, element: Any, lanes: int) -> None:
         self._builder, self._element, self._lanes = builder, element, lanes
@@ -51,8 +52,8 @@ class Vectors:
         return self._builder.shuffle_vector(one, one, self._mask([0] * self._lanes))
 
     def load(self, address: Any, stride: Any = 1) -> Any:
-        """Load elements from address on, stride elements apart, without reading beyond the last
-        element.
+        """Load one element for each lane, the first at `address`, `stride` elements apart. Memory
+        beyond the last element is not read.
         """
         kind, lanes = self.type.as_pointer(), self._lanes
         if not isinstance(stride, int):
@@ -75,7 +76,7 @@ class Vectors:
         return made
 
     def load_some(self, address: Any, count: Any) -> Any:
-        """Load the first `count` elements at address, followed by zeros, and read no others."""
+        """Load the first `count` elements at `address`, and no others; the other lanes are 0."""
         kind = ir.FunctionType(self.type, [self._pointer, INT32, self._bits, self.type])
         load = self._masked("load", kind)
         zeros = self.constant([0] * self._lanes)
@@ -83,7 +84,7 @@ class Vectors:
         return self._builder.call(load, [place, _at(1), self._are_before(count), zeros])
 
     def store_some(self, value: Any, address: Any, count: Any) -> None:
-        """Store the first `count` lanes at address; all if count is larger."""
+        """Store the first `count` lanes at `address`, or all lanes if there are fewer."""
         kind = ir.FunctionType(ir.VoidType(), [self.type, self._pointer, INT32, self._bits])
         place = self._builder.inttoptr(address, self._pointer)
         self._builder.call(
@@ -96,7 +97,7 @@ class Vectors:
         return self._builder.select(self._are_before(count), value, zeros)
 
     def total(self, value: Any) -> Any:
-        """Return the sum of all lanes, by adding halves to each other."""
+        """Return the sum of all lanes: repeatedly add the upper half of the lanes to the lower."""
         n = self._lanes
         while n > 1:
             n //= 2
@@ -113,7 +114,8 @@ class Vectors:
 
     @property
     def _pointer(self) -> Any:
-        # Cast to a pointer to a vector: before LLVM 17 pointers have element types.
+        # The type of a pointer to a vector is needed, because before LLVM 17 pointers have element
+        # types.
         return self.type.as_pointer()
 
     @property
@@ -142,8 +144,8 @@ class Vectors:
         return self._builder.fadd(product, c, flags=("contract",))
 
     def shuffled(self, a: Any, b: Any) -> tuple[Any, Any]:
-        """Return the lanes of two vectors interleaved: the lanes of the lower halves, and the lanes
-        of the upper halves.
+        """Interleave the lanes of two vectors. Return one vector with the lanes of the lower halves
+        and one with the lanes of the upper halves.
         """
         n = self._lanes
         turns = [i + of for i in range(n) for of in (0, n)]

@@ -4,10 +4,10 @@ This module is loaded before Numba, and does not load it.
 """
 
 # Note [Announced waits] A call waits for its kernel, so that each run gives the same bits. After
-# half a second one line on stderr says why, once per process; later waits are only logged. The line
-# is written only where people read it: on a terminal, and below a notebook's cell. Elsewhere stderr
-# may be a worker's protocol, or a file that a test compares. Each wait is logged, at INFO, which is
-# off by default.
+# half a second one line on stderr says why the call waits, once per process. The line is written
+# only where people read it: on a terminal, and below a notebook's cell. Elsewhere stderr may carry
+# a worker's protocol, or may be a file that a test compares. Each wait of more than half a second
+# is also logged, at INFO, which is off by default.
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class _State:
     """The state that the threads of this process share."""
 
     # Held while Numba compiles or loads, and during a fork, because a child could wait forever for
-    # a lock that another thread held. Numba's own lock is taken while this lock is held, but no
-    # module is imported that compiles during its import.
+    # a lock that another thread held. While this lock is held, Numba's own lock may be taken, but
+    # no module is imported that compiles during its import.
     lock = threading.RLock()
     # Guards the attributes below; no other lock is taken while it is held.
     counts_lock = threading.Lock()
@@ -78,7 +78,8 @@ _local = _Local()
 
 @contextlib.contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Hold the compiler; `what` is the text for announcements. A Ctrl-C is delayed until the end.
+    """In the `with` block, hold the compiler's lock, and delay a Ctrl-C until the end of the block.
+    Announcements describe the kernel as `what`.
 
     Thread  any; waits for the thread that compiles
     """
@@ -88,7 +89,7 @@ def compiling(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _first_of_all() -> Iterator[None]:
-    """Hold the compiler's lock; background compilation waits for this thread."""
+    """Hold the compiler's lock in the `with` block; background compilation waits for it."""
     with _State.counts_lock:
         _State.waiters.add(threading.get_ident())
     try:
@@ -108,8 +109,8 @@ def _wait_is_over() -> None:
 
 @contextlib.contextmanager
 def compiling_for_nobody() -> Iterator[None]:
-    """Hold the compiler in the background thread. Nothing is announced, and threads that wait for a
-    kernel have priority.
+    """Hold the compiler's lock in the background thread. Nothing is announced, and threads that
+    wait for a kernel have priority.
     """
     _local.is_waiting = True
     try:
@@ -123,17 +124,18 @@ def compiling_for_nobody() -> Iterator[None]:
 
 @contextlib.contextmanager
 def waiting_for(what: str) -> Iterator[None]:
-    """If the block takes more than half a second, announce what it waits for. See Note [Announced
-    waits].
+    """If the `with` block takes more than half a second, announce that it waits for `what`. See
+    Note [Announced waits].
 
-    Note    a nested block belongs to the wait of the outermost block. Python's garbage collector is
-            paused: otherwise it takes a quarter of the time of importing Numba
+    Note    a nested block has no announcement: it belongs to the wait of the outermost block.
+            Python's garbage collector is paused: otherwise it takes a quarter of the time of
+            importing Numba
     """
     if _local.is_waiting:
         yield
         return
     over = threading.Event()
-    # Find the op now, because the watcher thread has another stack.
+    # Find the running op in this thread, because the watcher thread has another stack.
     watcher = threading.Thread(
         target=_watch, args=(over, what + _for_op()), name="fastdist-waiting", daemon=True
     )
@@ -215,7 +217,7 @@ def _after_fork_in_child() -> None:
 
 
 def _before_fork() -> None:
-    """Take the lock while no other thread imports, because an importing thread may need it as
+    """Take the lock while no other thread imports, because an importing thread may need the lock as
     well.
     """
     until = time.monotonic() + _IMPORTS_TAKE_S

@@ -1,8 +1,9 @@
 """Linear algebra of batches of matrices, on the CPU, by NumPy's LAPACK functions, else SciPy's.
 
-Shapes are (..., n, m), batch axes first. If a matrix's result cannot be computed, it is NaN, and
-its `info`, one integer per matrix, is not 0; other matrices are not affected. `info` is 0 on
-success. For a factorization it is the number, from 1, of the first pivot that is 0 or not positive.
+Shapes are (..., n, m), batch axes first. `info` has one integer per matrix, which is 0 on success.
+If the result for a matrix cannot be computed, this result is NaN, and `info` is not 0; the results
+for other matrices are not affected. After a failed factorization, `info` is the number, from 1, of
+the first pivot that is 0 or not positive.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def _matrices(*arrays: Array) -> Iterator[tuple[Array, ...]]:
 
 
 def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) -> bool:
-    """Let `work` fill `outs` for the whole batch; if that fails, run it on each matrix separately.
-    Return whether the first attempt failed.
+    """Let `work` fill `outs` for the whole batch; if that fails, run `work` on each matrix
+    separately. Return whether the attempt for the whole batch failed.
     """
     info.fill(0)
     try:
@@ -54,8 +55,8 @@ def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) 
 
 
 def cholesky(x: Array, out: Array, info: Array, upper: bool) -> None:
-    """Write the triangle L of x = L @ L.H into out, or L.H if upper; reads only one triangle
-    of x.
+    """Write the triangle L of x = L @ L.H into out, or L.H if `upper`. Only one triangle of x is
+    read.
     """
 
     def factor(x: Array, out: Array) -> None:
@@ -83,10 +84,10 @@ def _first_minor(x: Array, upper: bool) -> int:
 
 
 def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular: bool) -> None:
-    """Solve a @ x = b and write x into out; a (..., n, n) is triangular, and its other half is not
-    read.
+    """Solve a @ x = b and write x into out. `a`, of shape (..., n, n), is triangular, and its other
+    triangle is not read.
 
-    Batch axes broadcast to out's.
+    The batch axes of a and b are broadcast to those of out.
     """
     np.copyto(out, b)
     if not out.size:
@@ -112,10 +113,10 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
 
 
 def cholesky_solve(b: Array, factor: Array, out: Array, upper: bool) -> None:
-    """Solve a @ x = b and write x into out; `factor` is a's Cholesky factor, of which one triangle
-    is read.
+    """Solve a @ x = b and write x into out. `factor` is the Cholesky factor of a; only one triangle
+    of the factor is read.
 
-    Batch axes broadcast to out's.
+    The batch axes of factor and b are broadcast to those of out.
     """
     other = factor.conj().swapaxes(-1, -2)
     below, above = (other, factor) if upper else (factor, other)
@@ -123,9 +124,10 @@ def cholesky_solve(b: Array, factor: Array, out: Array, upper: bool) -> None:
     solve_triangular(above, out, out, True, False)
 
 
-# With this many times more matrices than rows, substituting one row of all matrices at a time is
-# faster: 256 of (8, 8), with right sides of 2, take 0.12 ms instead of 0.35; for 32 of them both
-# take the same time (minima of 5 runs of CPU time, AMD EPYC, one thread).
+# If a batch has more than _MANY times as many matrices as a matrix has rows, substituting one row
+# of all matrices at a time is faster: 256 matrices (8, 8), with right-hand sides of 2 columns, take
+# 0.12 ms instead of 0.35; for 32 matrices both methods take the same time (minima of 5 runs of CPU
+# time, AMD EPYC, one thread).
 _MANY = 4
 
 
@@ -142,10 +144,10 @@ def _substitute(a: Array, out: Array, upper: bool, unitriangular: bool) -> None:
         np.subtract(left, np.multiply(a[..., rest, i : i + 1], found), out=left)
 
 
-# Note [Matrices that are not finite] OpenBLAS's getrf scales a column by one over its pivot. If the
-# pivot is infinite, the factor is 0, and the scaled column is set to 0, which loses NaN: then the
-# determinant is a number, and the matrix looks singular. Such matrices are eliminated here column
-# by column, which loses nothing.
+# Note [Matrices that are not finite] OpenBLAS's getrf multiplies a column by one over its pivot. If
+# the pivot is infinite, this factor is 0, and getrf sets the column to 0, which loses NaN: then the
+# determinant is a number, and the matrix looks singular. Here such matrices are factored by
+# Gaussian elimination column by column, which loses nothing.
 def _not_finite(x: Array) -> Any:
     """Return the batch indices of matrices that contain NaN or infinities."""
     finite = np.isfinite(x)
@@ -166,8 +168,8 @@ def inverse(x: Array, out: Array, info: Array) -> None:
 
 
 def solve(a: Array, b: Array, out: Array, info: Array) -> None:
-    """Solve a @ x = b and write x into out. Batch axes broadcast to out's; info has the batch axes
-    of a.
+    """Solve a @ x = b and write x into out. The batch axes of a and b are broadcast to those of
+    out; info has the batch axes of a.
     """
     info.fill(0)
     try:
@@ -216,8 +218,8 @@ def _by_steps(x: Array) -> tuple[Array, Array, int]:
 
 @silent
 def _solve_by_steps(a: Array, b: Array, out: Array) -> int:
-    """Solve a @ x = b for one matrix; write x into out, and return the number of a zero pivot, or
-    0.
+    """Solve a @ x = b for one matrix, and write x into out. Return the number of the first zero
+    pivot, from 1, or 0 if no pivot is zero.
     """
     factors, pivots, info = _by_steps(a)
     if info:
@@ -239,8 +241,8 @@ def _find_zero_pivots(x: Array, info: Array) -> None:
 
 
 def lu(x: Array, out: Array, pivots: Array, info: Array) -> None:
-    """Write L and U of x = P @ L @ U into out, without L's diagonal of ones. pivots gets for each
-    row the number of the row, from 1, that it was swapped with.
+    """Write L and U of x = P @ L @ U into out, without L's diagonal of ones. For each row, `pivots`
+    gets the number, from 1, of the row with which it was swapped.
     """
     for one, found, swaps, status in _matrices(x, out, pivots, info[..., None]):
         found[...], swaps[...], status[0] = _factored(one)
@@ -256,9 +258,9 @@ def _factored(x: Array) -> tuple[Array, Array, int]:
 
 
 def ldl(x: Array, out: Array, pivots: Array, info: Array, hermitian: bool) -> None:
-    """Write L, and the blocks of D on and below the diagonal, of x = L @ D @ L.H (or L.T) into out.
-    pivots gets LAPACK's pivots, from 1, negative for blocks of two. Only x's lower triangle is
-    read.
+    """Factor x = L @ D @ L.H (or L.T). Write L, and the elements of D on and below the diagonal,
+    into out. `pivots` gets LAPACK's pivots, which count from 1, and are negative for blocks of two.
+    Only x's lower triangle is read.
     """
     info.fill(0)
     name = "hetrf" if hermitian and np.iscomplexobj(x) else "sytrf"
@@ -270,12 +272,12 @@ def ldl(x: Array, out: Array, pivots: Array, info: Array, hermitian: bool) -> No
 
 def ldl_solve(a: Array, pivots: Array, b: Array, out: Array, hermitian: bool) -> None:
     """Solve A @ x = b and write x into out; a and pivots (as a column) are ldl's results for A.
-    Invalid pivots give NaN. Batch axes broadcast to out's.
+    Invalid pivots give NaN. The batch axes of a, pivots and b are broadcast to those of out.
     """
     name = "hetrs" if hermitian and np.iscomplexobj(a) else "sytrs"
     swaps = np.broadcast_to(pivots, (*out.shape[:-2], *pivots.shape[-2:]))
     for one, right, given, found in _matrices(*_broadcast(a, b, out), swaps, out):
-        own = np.array(given[:, 0], np.int32)  # private: LAPACK writes at these indices
+        own = np.array(given[:, 0], np.int32)  # a private copy: LAPACK writes at these indices
         if not found.size:
             continue
         if valid_pivots(own):
@@ -319,7 +321,7 @@ def log_determinant(x: Array, out: Array, sign: Array) -> None:
             out[index] = np.sum(np.log(sizes))
             if np.iscomplexobj(x):
                 sign[index] = np.prod(diagonal / sizes) * parity
-            else:  # PyTorch gives 0 for NaN
+            else:  # as in PyTorch, the sign is 0 for NaN
                 sign[index] = np.prod(np.nan_to_num(np.sign(diagonal))) * parity
 
 
@@ -332,7 +334,7 @@ def _diagonal_by_steps(x: Array) -> tuple[Array, int]:
 
 def eigh(x: Array, out: Array, vectors: Array, info: Array, upper: bool) -> None:
     """Write the eigenvalues of symmetric x, ascending, into out, and the eigenvectors as columns
-    into vectors; reads only one triangle of x.
+    into vectors. Only one triangle of x is read.
     """
 
     def factor(x: Array, out: Array, vectors: Array) -> None:
@@ -406,8 +408,8 @@ def _require_finite(x: Array) -> None:
 def pseudo_inverse(
     x: Array, atol: Array, rtol: Array, out: Array, values: Array, info: Array
 ) -> None:
-    """Write the pseudoinverse of x into out, and its singular values into values. A singular value
-    counts as 0 if it is at most the larger of atol and rtol times the largest singular value.
+    """Write the pseudoinverse of x into out, and the singular values of x into values. A singular
+    value counts as 0 if it is at most max(atol, rtol * the largest singular value).
     """
     u = np.empty((*x.shape[:-1], values.shape[-1]), x.dtype)
     right = np.empty((*values.shape, x.shape[-1]), x.dtype)
@@ -443,8 +445,8 @@ def reflectors(x: Array, out: Array, scales: Array) -> None:
 def _scipys(library: str, function: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
     """Return SciPy's "blas" or "lapack" function of this name for a dtype.
 
-    Note    imported at first use, because it is slow, and needed only for the few functions that
-            NumPy lacks
+    Note    SciPy's module is imported at first use, because the import is slow, and is needed only
+            for the few functions that NumPy lacks
     """
     module = importlib.import_module(f"scipy.linalg.{library}")
     share_blas_threads()

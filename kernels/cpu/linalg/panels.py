@@ -1,10 +1,11 @@
 """Matrix products in tiles that stay in registers, compiled, for one thread.
 
 A tile is eight rows of the result by two vectors, or six rows on machines with sixteen registers.
-Each step along the inner axis loads two vectors of b, and one number of a for each row: sixteen
-multiply-adds, which hide ten loads. Nothing is packed: a may have any strides, while the rows of b
-and of the result must be contiguous. That suits the medium-size products of models, where a BLAS
-packs about as long as it multiplies, and machines that are newer than the BLAS.
+Each step along the inner axis loads two vectors of b, and one number of a for each row. With eight
+rows, the sixteen multiply-adds of a step hide its ten loads. Nothing is packed: a may have any
+strides, while the rows of b and of the result must be contiguous. That suits the medium-size
+products of models, for which a BLAS packs about as long as it multiplies. It also suits machines
+that are newer than the BLAS.
 
 GFLOP/s of one core of an AMD EPYC (Zen 5), OpenBLAS 0.3.31 with its SkylakeX and Haswell kernels:
   (n, k) @ (k, m)    here   SkylakeX   Haswell
@@ -30,7 +31,8 @@ from ..jit.machine import LOAD, intrinsic, select
 from ..jit.vectors import INT64, Vectors, loop
 from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, Tiling, tiling
 
-# The number of steps for which two vectors of b per step, and a band of a, stay in the caches.
+# In _DEPTH steps, the two vectors of b per step stay in the caches, as does a band of a, of _BAND
+# tiles.
 _DEPTH: Final = 256
 _BAND: Final = 8
 _get: Final = LOAD["int64"]
@@ -43,15 +45,15 @@ def _vectors(how: Tiling, builder: Any) -> Vectors:
 
 
 def _tile(how: Tiling, rows: int, vectors: int) -> Any:
-    """Return the function that computes a tile of this many rows and vectors of a product."""
+    """Return the function that computes a tile of a product: `rows` rows by `vectors` vectors."""
 
     @intrinsic
     def tile(
         typingctx: Any, a: Any, a_row: Any, a_step: Any, b: Any, b_step: Any, c: Any, c_row: Any,
         steps: Any, adds: Any,
     ) -> Any:  # fmt: skip
-        """Write the sum over a number of steps to the address c, or add it to the values there.
-        Addresses and strides are in bytes; there is at least one step.
+        """Write the sum over `steps` steps to the address c, or, if `adds` is not 0, add it to the
+        values at c. Addresses and strides are in bytes; there is at least one step.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -79,7 +81,7 @@ def _tile(how: Tiling, rows: int, vectors: int) -> Any:
 
 
 def _summed(builder: Any, how: Tiling, rows: int, vectors: int, walk: Any, steps: Any) -> Any:
-    """Return the sums over all steps, row after row; they never leave registers."""
+    """Return the sums over all steps, row after row; the sums stay in registers."""
     a, a_row, a_step, b, b_step = walk
     lot = _vectors(how, builder)
 
@@ -140,7 +142,7 @@ def _copy(how: Tiling) -> Any:
     return copy
 
 
-@functools.cache  # shared, because it takes long to compile, and both kernels use it
+@functools.cache  # both kernels share the function, because it takes long to compile
 def _filler(how: Tiling) -> Any:
     wide_tile, slim_tile, wide_row, slim_row = [
         _tile(how, rows, vectors) for rows in (how.rows, 1) for vectors in (2, 1)
@@ -152,7 +154,9 @@ def _filler(how: Tiling) -> Any:
         a: Any, a_row: Any, a_step: Any, b: Any, b_step: Any, c: Any, c_row: Any, rows: Any,
         steps: Any, adds: Any, wide: Any,
     ) -> None:  # fmt: skip
-        """Compute a number of rows of one panel of the result, which is one or two vectors wide."""
+        """Compute `rows` rows of one panel of the result. A panel is two vectors wide, or one if
+        not `wide`.
+        """
         whole = rows - rows % height
         for i in range(0, whole, height):
             x, to = a + i * a_row, c + i * c_row
@@ -270,11 +274,11 @@ def _in_panels(how: Tiling) -> Any:
 
 @functools.cache
 def multiplier(dtype: str) -> Callable[[int, int, int, bool], object]:
-    """Return multiply(a, b, out, adds) for float32 or float64. It writes a @ b into out, or adds it
-    to the values there.
+    """Return multiply(a, b, out, adds) for float32 or float64. This function writes a @ b into out,
+    or adds a @ b to the values in out.
 
-    Arrays are given by their ids; the caller must keep them alive. Shapes (n, k), (k, m) -> (n, m),
-    m a multiple of tiling(dtype).lanes; the rows of b and out are contiguous.
+    Arrays are given by their ids; the caller must keep them alive. Shapes (n, k), (k, m) -> (n, m);
+    m is a multiple of tiling(dtype).lanes; the rows of b and out are contiguous.
     """
     return entry_point(_plain(tiling(dtype)), (types.int64,) * 4)
 
@@ -284,10 +288,11 @@ def panel_multiplier(dtype: str) -> Callable[[int, int, int, int, int], object]:
     """Return multiply_in_panels(a, b, out, more, way), the same product by packed panels of b.
 
     `way` has the flags of panel_ways. PACKED first packs each panel into the array `more`, which
-    has space for 2 * lanes * k numbers. With TURNED b is (m, k), and k is a multiple of lanes.
-    LAYING packs all panels into out, which is (k, m), and multiplies nothing; a may be b. LAID
-    expects in b the panels that LAYING has packed. They may have extra rows and columns: the first
-    rows are used, and the columns from number `more` on, which is then a multiple of lanes.
+    has space for 2 * lanes * k numbers. With TURNED, b is (m, k), and k is a multiple of lanes.
+    LAYING packs all panels into out, which is (k, m), and multiplies nothing; b may be passed for a
+    as well. With LAID, b has the panels that LAYING has packed, and `more` is a column number, a
+    multiple of lanes. The panels may have more rows and columns than the product needs: it uses the
+    first rows, and the columns from number `more` on.
 
     With ADDS the product is added to the values in out.
     """

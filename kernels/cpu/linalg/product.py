@@ -16,9 +16,9 @@ from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, tiling
 
 Array = np.ndarray[Any, Any]
 
-# Numbers of multiply-adds: from _LEAST on, loading Numba pays; up to _MOST_BESIDE_THREADS one
-# thread with panels is about as fast as two of a BLAS; up to _MOST it is faster than one thread of
-# a BLAS.
+# Limits of the number of multiply-adds. From _LEAST on, panels save more time than loading Numba
+# takes. Up to _MOST_BESIDE_THREADS, one thread with panels is about as fast as two threads of a
+# BLAS. Up to _MOST, one thread with panels is faster than one thread of a BLAS.
 _LEAST: Final = 1 << 18
 _MOST_BESIDE_THREADS: Final = 1 << 21
 _MOST: Final = 1 << 29
@@ -27,11 +27,13 @@ _LANES: Final = 16
 _NAMES: Final = {"f": "float32", "d": "float64"}
 # With fewer rows, transposing a weight takes longer than it saves.
 _FEWEST_ROWS: Final = 16
-# The rows of the weight in a tile of few_rows.py, and the least multiply-adds for which this kernel
-# pays. It takes a third of a BLAS's time: (4, 128) by (344, 128) 2.6 us instead of 7.6.
+# The number of rows of the weight in a tile of few_rows.py, and the least number of multiply-adds
+# for which the kernel of few_rows.py is used. It takes a third of the time of a BLAS: 2.6 us
+# instead of 7.6 for (4, 128) by (344, 128).
 _FEWEST_COLUMNS: Final = 4
 LEAST_OF_FEW_ROWS: Final = 1 << 17
-# With at least this many rows, packing panels pays, above all if rows of b are a page apart.
+# With at least this many rows, packing panels saves time, above all if the rows of b are a page
+# apart.
 MANY_ROWS: Final = 128
 
 
@@ -47,8 +49,8 @@ def suits_panels(n: int, k: int, m: int, dtype: Any) -> bool:
 
 
 def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Array], object]:
-    """Return the function (a, b, to) that writes the product of matrices of these shapes; a may
-    have fewer rows. Rows of b and `to` are contiguous.
+    """Return the function (a, b, to) that writes a @ b into `to`. Shapes (n, k), (k, m); a may have
+    fewer rows than n. The rows of b and `to` are contiguous.
     """
     if not _is_for_us(n, k, m, dtype, "multiplier"):
         return np.dot
@@ -77,7 +79,7 @@ def _numpys_turn() -> Callable[..., bool]:
 
 @functools.cache
 def _compiled(kernel: str, dtype: str) -> Callable[..., object]:
-    """Return multiplier or panel_multiplier of panels.py, compiled."""
+    """Return the compiled function that the maker `kernel` of panels.py returns."""
     from ..jit.kernel_cache import find_function
 
     return find_function("linalg.panels", kernel, dtype)
@@ -139,10 +141,10 @@ def _few_rows(dtype: str) -> Callable[[Array, Array, Array], None]:
 
 
 # Note [Products of one thread]
-# The order in which a BLAS adds depends on its number of threads. That is one setting for the whole
-# process, and cannot be changed for the calling threads alone. So kernels that divide work among
-# threads, and whose results must not depend on the number of threads, use panels only. The end of a
-# row that is shorter than a vector is computed on a copy padded with zeros.
+# The order in which a BLAS adds depends on its number of threads. This number is one setting for
+# the whole process, and cannot be changed for the calling threads alone. So kernels that divide
+# work among threads, and whose results must not depend on the number of threads, use panels only.
+# If the last columns do not fill a vector, they are computed on a copy padded with zeros.
 
 
 def compile_alone(dtype: str) -> None:
@@ -152,9 +154,9 @@ def compile_alone(dtype: str) -> None:
 
 
 def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None:
-    """Write a @ b, of matrices of float32 or float64, into `to`, or add it to the values there. It
-    runs on the calling thread, with the same bits for any number of threads. Rows of `to` are
-    contiguous.
+    """Write a @ b, of matrices of float32 or float64, into `to`; if `adds`, add a @ b to the values
+    in `to`. The product runs on the calling thread, with the same bits for any number of threads.
+    Rows of `to` are contiguous.
     """
     require_arrays(a, b, to)
     (n, k), m = a.shape, b.shape[1]
@@ -168,7 +170,7 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
     if whole:
         if b.strides[1] != b.itemsize:
             b = np.ascontiguousarray(b)
-        # In Python, a slice takes longer than multiplying 16 x 16 by 16 x 16.
+        # Slicing an array in Python takes longer than multiplying 16 x 16 by 16 x 16.
         part, some = (b, to) if whole == m else (b[:, :whole], to[:, :whole])
         if n < MANY_ROWS:
             run(id(a), id(part), id(some), adds)
@@ -186,8 +188,8 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
 
 
 class Laid(NamedTuple):
-    """A matrix packed in panels. `panels` has its shape, with columns of zeros up to a multiple of
-    the lanes of a vector.
+    """A matrix packed in panels. `panels` has the shape of the matrix, with more columns of zeros
+    up to a multiple of the lanes of a vector.
     """
 
     panels: Array
@@ -213,8 +215,8 @@ def lay(b: Array, *, turned: bool = False) -> Laid:
 
 
 def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
-    """Write a @ b into `to`, as multiply_alone does, where b are the first rows and columns of a
-    packed matrix.
+    """Write a @ b into `to`, as multiply_alone does. b consists of the first rows and columns of
+    the packed matrix `laid`.
     """
     require_arrays(a, laid.panels, to)
     b = laid.panels
@@ -278,8 +280,9 @@ def by_second(g: Array, x: Array, out: Array) -> None:
 
 
 def by_weight(g: Array, x: Array, out: Array) -> None:
-    """Write g.T @ x, the gradient of linear by the weight, into out. Shapes (n, m), (n, k) -> (m,
-    k).
+    """Write g.T @ x, the gradient of linear by the weight, into out.
+
+    Shapes (n, m), (n, k) -> (m, k).
     """
     matmul(g.T, x, out)
 

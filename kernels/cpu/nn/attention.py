@@ -3,10 +3,10 @@
 The scores of a block are in memory that fits the cache and is reused for the next block, so the
 matrix of all queries by all keys is never made. In addition to its results, a call needs memory for
 one block. One of the results may be the weights; then the gradient does not compute them again.
-Products are computed by the single-threaded functions of `product`, and the rows between products
-by the loops of attention_loops; or NumPy computes both (attention_rows). Threads divide the blocks.
-For a gradient, threads divide pieces, each with its own sums, so results are the same for any
-number of threads.
+The single-threaded functions of `product` compute matrix products, and the loops of attention_loops
+do the work on rows between the products; or NumPy does both (attention_rows). Threads divide the
+blocks. For a gradient, threads divide pieces, which consist of blocks. Each piece has its own sums,
+so results are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _BLOCK: Final = 131072
 # Reading the mask evicts keys and values from the cache; fewer blocks read them less often. Forward
 # of 1 x 8 x 1024 x 64 takes 24.7 ms, and 25.4 with blocks of the normal size.
 _MASKED: Final = 2
-# The least rows of a block for which starting the products pays.
+# The least number of rows of a block: for fewer, starting the products would take too long.
 _FEWEST: Final = 16
 # _STEPS is the largest number of blocks into which causal queries are cut, so that blocks compute
-# few hidden scores. With fewer than _FEW queries per block, more blocks would cost more than they
-# save. Forward and backward of 1 x 8 x 1024 x 64 take 46.6 ms in 16 blocks per head, 47.8 in 8; of
-# 4 x 8 x 256 x 64 16.0 ms in 4, 17.2 in 2, 17.8 in 8.
+# few scores that the causal mask hides. With fewer than _FEW queries per block, more blocks would
+# cost more than they save. Forward and backward of 1 x 8 x 1024 x 64 take 46.6 ms in 16 blocks per
+# head, and 47.8 in 8; those of 4 x 8 x 256 x 64 take 16.0 ms in 4 blocks, 17.2 in 2, and 17.8 in 8.
 _STEPS: Final = 16
 _FEW: Final = 64
 # From this many multiply-adds of one product on, threads divide the work.
@@ -60,8 +60,8 @@ class _Block(NamedTuple):
 
 
 def _blocks(queries: int, keys: int, is_causal: bool, times: int) -> Iterator[_Block]:
-    """Yield the blocks of a head, `times` as large as usual. The last queries come first, because
-    they see the most keys if is_causal.
+    """Yield the blocks of a head; a block is `times` times as large as usual. The last queries come
+    first, because they see the most keys if `is_causal`.
     """
     height = max(times * _BLOCK // max(keys, 1), _FEWEST)
     if is_causal:
@@ -93,9 +93,10 @@ def _units(query: Array, key: Array, is_causal: bool, times: int = 1) -> list[li
 
 
 def _pieces(units: list[list[_Unit]], by_mask: Array) -> tuple[list[tuple[int, list[_Unit]]], int]:
-    """Return the pieces of a gradient that can run in parallel, each with the index of the sums
-    that it adds to, and the number of sums. Each head of key is cut into enough pieces. If the
-    gradient of a mask is needed, blocks that add to the same elements of it form one piece.
+    """Return the pieces of a gradient that can run in parallel, each with the index of the sums to
+    which it adds; also return the number of sums. The blocks of each head of key form several
+    pieces if there are few heads. If the gradient of a mask is needed, the blocks that add to the
+    same elements of this gradient form one piece.
     """
     if by_mask.size:
         lots: dict[tuple[int, int], list[_Unit]] = {}
@@ -111,8 +112,9 @@ def _pieces(units: list[list[_Unit]], by_mask: Array) -> tuple[list[tuple[int, l
 
 
 def _pay_to_lay(units: list[list[_Unit]]) -> bool:
-    """Return whether packing a head of key once pays: several blocks use it, each large enough that
-    its product would pack it. Packing takes 12 us of 175 for 128 x 1024 x 64.
+    """Return whether packing a head of key once saves time: several blocks use the head, and each
+    block is so large that its product would pack the head again. Packing takes 12 us of the 175 us
+    of a product 128 x 1024 x 64.
     """
     first, *others = units[0]
     return bool(others) and first.block.rows.stop - first.block.rows.start >= MANY_ROWS
@@ -152,8 +154,8 @@ def _compile(dtype: str, names: tuple[str, ...]) -> None:
 
 
 def _tools(dtype: np.dtype[Any], *names: str) -> Tools:
-    """Return the functions for attention, which need the loops of these names: compiled or
-    NumPy's.
+    """Return the functions for attention: NumPy's while the loops `names` must be compiled first,
+    else the compiled ones.
     """
     return BY_NUMPY if is_numpys_turn(_compile, dtype.name, names) else _compiled(dtype.name)
 
@@ -165,7 +167,7 @@ def _tools_for(query: Array, mask: Array | None, is_causal: bool, *names: str) -
 
 
 class _Given(NamedTuple):
-    """The arguments of a call without the values; see attention for the shapes."""
+    """The arguments of a call except `value`; see `attention` for the shapes."""
 
     query: Array
     key: Array
@@ -177,8 +179,8 @@ class _Given(NamedTuple):
 
 
 class _Laid:
-    """Products with the heads of an array: with the rows that a block sees, or, if turned, with the
-    transpose of these rows. If it pays, a head is packed once for all its blocks.
+    """Multiplies by the heads of an array: by the rows that a block sees, or, if `turned`, by the
+    transpose of these rows. If `pays`, a head is packed once for all blocks that use it.
     """
 
     def __init__(
@@ -209,8 +211,9 @@ class _Mask:
         self._add = tools.loop("masked_by_bool" if is_bool else "masked")
 
     def add_to(self, scores: Array, unit: _Unit) -> Array | None:
-        """Add the mask's part for a block to its scores. Return the flags of queries that see no
-        key, whose scores become 0; None if all queries see a key.
+        """Add the part of the mask for a block to the scores of the block. Return flags of the
+        queries that see no key, or None if all queries see a key. The scores of queries that see no
+        key become 0.
         """
         samples, heads, rows, keys = self._mask.shape
         some: Array = self._mask[unit.n % samples, unit.h % heads]
@@ -230,7 +233,7 @@ def _in_four_axes(mask: Array) -> Array:
 
 class _Scores:
     """Computes the scores of blocks, one block after the other in the same memory. If the weights
-    are kept, the scores are computed in their memory.
+    are kept, the scores are computed in the memory of the weights.
     """
 
     def __init__(self, given: _Given, kept: Array, times: int = 1) -> None:
@@ -262,7 +265,9 @@ class _Scores:
         return scaled
 
     def place(self, unit: _Unit) -> Array:
-        """Return the memory for the scores of a block, which has its weights if these are kept."""
+        """Return the memory for the scores of a block. It has the block's weights if these are
+        kept.
+        """
         n, _, h, (rows, keys, _) = unit
         room = self._room if self._kept is None else self._kept[n, h, rows.start * self._length :]
         return _matrix_in(room, rows.stop - rows.start, keys.stop)
@@ -289,7 +294,7 @@ class _Slopes:
     def of(
         self, unit: _Unit, towards: Array, result: Array, log_sum: Array
     ) -> tuple[Array, Array, Array]:
-        """Return the weights of a block, the gradients of their scores, and its scaled queries.
+        """Return the weights of a block, the gradients of its scores, and its scaled queries.
 
         `towards` is the gradient of the block's result.
         """
@@ -299,8 +304,8 @@ class _Slopes:
         self._values.multiply(towards, unit, slopes)
         first = unit.block.first
         if self._drops:
-            # The sum of weights times their gradients. Dropped weights are not stored, so it is
-            # computed from the result.
+            # For each row, the sum of weights times their gradients. Dropped weights are not
+            # stored, so this sum is computed from the result.
             even = np.einsum("ij,ij->i", towards, result)
             self._slope(scores, first, log_sum, even, slopes, *self._scores.thinning(unit))
         else:
@@ -328,15 +333,17 @@ class _SlopesOfKept:
 def _add_product(
     multiply: Callable[..., None], a: Array, b: Array, to: Array, is_new: bool
 ) -> None:
-    """Add a @ b to the first rows of `to`; if is_new, overwrite them and write zeros below."""
+    """Add a @ b to the first len(a) rows of `to`. If `is_new`, overwrite these rows instead, and
+    write zeros into the other rows.
+    """
     multiply(a, b, to[: len(a)], adds=not is_new)
     if is_new:
         to[len(a) :] = 0
 
 
 def _share(work: Callable[[range], None], count: int, cost: int, tools: Tools) -> None:
-    """Run `work` for `count` units, whose largest product takes `cost` multiply-adds; on several
-    threads if that pays.
+    """Run `work` for `count` units, whose largest product takes `cost` multiply-adds. Use several
+    threads if `cost` is above _FOR_THREADS and `tools` serves threads.
     """
     threads = 1
     if count > 1 and cost > _FOR_THREADS and tools.serves_threads:
@@ -352,8 +359,8 @@ def _share(work: Callable[[range], None], count: int, cost: int, tools: Tools) -
 
 
 def _add_slopes(slopes: Array, by_mask: Array, n: int, h: int, rows: slice) -> None:
-    """Add the score gradients of a block to the gradients of the mask, in which any axis may be
-    broadcast.
+    """Add the gradients of a block's scores to `by_mask`, the gradient of the mask. Any axis of the
+    mask may have been broadcast.
     """
     if not by_mask.size:
         return
@@ -383,9 +390,9 @@ def attention(
     """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
     the sums of exp(score) into log_sum. Store the weights in `kept`, which only the gradient reads.
 
-    query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
-    bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
-    log_sum: (n, h, l); kept: (n, h, l, s), in a private order, without dropout, or empty. Each head
+    query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: bool, or numbers to add;
+    broadcasts to (n, h, l, s); seed: (1,), int64, or None without dropout; out: (n, h, l, v);
+    log_sum: (n, h, l); kept: empty, or (n, h, l, s) in a private order, without dropout. Each head
     of key is used by h / k heads of query. A query for which the mask hides all keys gives zeros in
     out, and inf in log_sum.
     """

@@ -16,17 +16,23 @@ _found: dict[tuple[str, str], Callable[..., Any]] = {}
 def loop(name: str, dtype: str) -> Callable[..., Any]:
     """Return the loop with this name, for float32 or float64.
 
-    weights(scores, first, share, log_sum) overwrites scores with exp(score - maximum of its row),
-    and writes the factors of the rows' weights into share, and log(sum(exp(score))) into log_sum.
-    scaled(x, share) multiplies rows by the numbers of share. slopes(scores, first, log_sum,
-    by_weights) overwrites scores with the weights, and by_weights, the gradients by the weights,
-    with the gradients by the scores. slopes_of_kept(weights, first, by_weights) writes the same
-    gradients, from weights that were kept. masked(scores, mask, blind) adds a mask with one row, or
-    as many rows as scores. It sets blind for rows where the mask is -inf throughout, and their
-    scores to 0. masked_by_bool treats False as -inf. hide(matrix, first, value) writes value to the
-    keys that row i does not see. thinned_weights and thinned_slopes write weights after dropout;
-    thinned_slopes also takes, after log_sum, the term that all gradients of a row share.
-    thinning(out) writes the dropout factors, for rows that see all keys.
+    weights(scores, first, share, log_sum) overwrites scores with exp(score - maximum of its row).
+    It writes the factor that turns a row into weights into share, and log(sum(exp(score))) into
+    log_sum. scaled(x, share) multiplies each row of x by its number in share.
+
+    slopes(scores, first, log_sum, by_weights) overwrites scores with the weights. It overwrites
+    by_weights, which has the gradients by the weights, with the gradients by the scores.
+    slopes_of_kept(weights, first, by_weights) writes the same gradients into by_weights, from
+    weights that were kept.
+
+    masked(scores, mask, blind) adds a mask that has one row, or as many rows as scores. If the
+    mask is -inf in a whole row, `masked` sets blind to True and the scores to 0 for this row.
+    masked_by_bool treats False as -inf. hide(matrix, first, value) writes value at all keys that
+    a row does not see.
+
+    thinned_weights and thinned_slopes write weights after dropout; thinned_slopes also takes,
+    after log_sum, the term that all gradients of a row share. thinning(out) writes the dropout
+    factors, for rows that see all keys.
     """
     found = _found.get((name, dtype))
     if found is None:

@@ -1,13 +1,13 @@
 """The compiled loops over rows of scores: weights from scores, and gradients from weights.
 
-They handle the causal mask and dropout; the kernels of row_steps do the work for whole rows, see
-attention_rows. Row i of a block sees its first `first + i` keys, or all if there are fewer. Keys
-that it does not see have the score -inf, and the weight 0.
+These loops handle the causal mask and dropout; the kernels of row_steps do the work for whole rows,
+see attention_rows. Row i of a block sees the first `first + i` keys, or all keys if there are
+fewer. Keys that a row does not see have the score -inf, and the weight 0.
 
-With dropout, loops draw the random words of a row before they use them: see Note [Dropout by
-counting] in random_numbers/philox.py. They take five more arguments: the block number of the first
-row's words, memory for the words of one row (as blocks, and as a vector), the stream's seed, the
-word below which a weight is dropped, and the factor for the other weights.
+With dropout, loops draw the random words of a row before they use the words: see Note [Dropout by
+counting] in random_numbers/philox.py. Such a loop takes six more arguments: the block number of the
+first row's words, memory for the words of one row as blocks, the same memory as a vector, the
+stream's seed, the word below which a weight is dropped, and the factor for the other weights.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _thinned_weights(dtype: str) -> Any:
 
     @compiled(inline=True)
     def as_integer(bits: Any) -> Any:
-        """Return bits as an integer with the order of the floats; it is its own inverse."""
+        """Map the bits of floats to integers of the same order; the map is its own inverse."""
         return integer(bits ^ integer(integer(bits >> sign) & rest))
 
     @compiled(inline=True)

@@ -1,4 +1,4 @@
-"""Attention's work on rows of scores by whole-row kernels, and its NumPy version.
+"""The loops over rows of scores in attention: those that kernels of whole rows run, and NumPy's.
 
 NumPy's loops and products are used while the loops of attention_loops are being compiled.
 """
@@ -18,15 +18,16 @@ from ..rows import numpy_rows
 from ..silence import silent
 
 Array = np.ndarray[Any, Any]
-# Run: a loop over whole rows, a function of (operands, rows, row length). Hide: a function that
-# overwrites the elements of keys that a row does not see.
+# The types of two functions. Run is a loop over whole rows, with the arguments (operands, rows, row
+# length). Hide overwrites the elements of keys that a row does not see.
 Run = Callable[[tuple[Array, ...], int, int], None]
 Hide = Callable[[Array, int, float], None]
 
 
 class Tools(NamedTuple):
-    """The functions that attention uses: loops by name, as attention_kernels.loop describes them,
-    single-threaded products in the form of `product`, and whether several threads may use them.
+    """The functions that attention uses. `loop` returns a loop by its name: attention_kernels.loop
+    describes the loops. The others are single-threaded matrix products, as in `product`.
+    `serves_threads` is whether several threads may use these functions.
     """
 
     loop: Callable[[str], Callable[..., Any]]
@@ -76,7 +77,7 @@ def _slopes_of_kept(run: Run, hide: Hide) -> Callable[..., None]:
     return slopes_of_kept
 
 
-# For each name the kernel of row_steps, and the function that adapts its arguments.
+# For each name: the kernel of row_steps, and the function that makes the loop from this kernel.
 OF_ROWS: Final[dict[str, tuple[str, Callable[[Run, Hide], Callable[..., None]]]]] = {
     "weights": ("weights", _weights),
     "scaled": ("scaled", _scaled),

@@ -9,8 +9,8 @@ import numpy as np
 from ..jit.compiler import compiled
 
 
-# Bound by memory for small windows: a row of sums stays in the L1 cache while each offset in the
-# window is added to all of it, adjacent sums together.
+# Memory is the bottleneck for small windows. A row of sums stays in the L1 cache: for each offset
+# in the window, the loop adds one element of x to each sum of the row, to adjacent sums together.
 @compiled("avg_pool")
 def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> None:
     kernel, stride, padding = window
@@ -18,7 +18,7 @@ def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> N
     for r in range(x.shape[0]):
         row, sums = x[r], into[r]
         sums[:] = 0
-        # Only offsets of the window that overlap the row: most of a huge window is in the padding.
+        # Skip offsets of the window that only read padding: a huge window is mostly in the padding.
         for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
             shift = k - padding
             begin = max((stride - 1 - shift) // stride, 0)
@@ -43,7 +43,7 @@ def spread(x: Any, into: Any, counts: Any, window: Any) -> None:
         for i in range(outputs):
             shares[i] = row[i] / counts[i]
         sums[:] = 0
-        # Only offsets of the window that overlap the row: most of a huge window is in the padding.
+        # Skip offsets of the window that only read padding: a huge window is mostly in the padding.
         for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
             shift = k - padding
             begin = max((stride - 1 - shift) // stride, 0)

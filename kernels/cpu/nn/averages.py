@@ -2,7 +2,7 @@
 
 `window` is (kernel, stride, padding). Output i is the average of x[first] to x[first + kernel - 1],
 with first = i * stride - padding; elements outside of x count as 0. The divisor is the number of
-elements within the row, or, with `whole`, within the row and its padding.
+elements of the window that are in the row, or, with `whole`, in the row or its padding.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def _counts(length: int, outputs: int, window: Window, whole: bool, dtype: Any) 
 
 @silent
 def average(x: Array, out: Array, window: Window, whole: bool) -> None:
-    """Write the averages of windows along the last axis of x into out; of integers, truncated."""
+    """Write the averages of windows along x's last axis into out; averages of integers are
+    truncated.
+    """
     counts = _counts(x.shape[-1], out.shape[-1], window, whole, x.dtype)
     of_integers = x.dtype.kind != "f"
     if not is_numpys_turn(_compile, "average", x.dtype):
@@ -65,8 +67,8 @@ def average(x: Array, out: Array, window: Window, whole: bool) -> None:
 
 @silent
 def spread(x: Array, out: Array, window: Window, whole: bool) -> None:
-    """Write the adjoint of average into out: each position gets its share of each window that
-    contains it.
+    """Write the adjoint of `average` into out: each position gets the sum of its shares of all
+    windows that contain the position.
     """
     counts = _counts(out.shape[-1], x.shape[-1], window, whole, x.dtype)
     if not is_numpys_turn(_compile, "spread", x.dtype):

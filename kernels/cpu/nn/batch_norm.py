@@ -1,8 +1,8 @@
 """Batch norm over samples and positions of each channel, and its gradients, on the CPU.
 
-Bound by memory if a channel does not fit the L2 cache: x is then read three times, because the
-variance is computed from deviations from the mean. Up to 1024 elements are summed in their dtype,
-in several partial sums; larger sums add these in float64.
+Memory is the bottleneck if a channel does not fit the L2 cache: x is then read three times, because
+the variance is computed from deviations from the mean. Up to 1024 elements are summed in their
+dtype, in several partial sums. A sum of more elements adds the sums of its pieces in float64.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _numbers(given: Array | None, value: float, like: Array) -> Array:
 
 
 def _columns(x: Array) -> tuple[Array, Any]:
-    """Return a view of (samples, channels, positions) with the channels last, and the axes before
-    the channels. If there is only one position, the view has no axis of positions.
+    """Return a view of x, (samples, channels, positions), with the channels last, and the numbers
+    of the other axes of the view. If there is only one position, the view has no axis of positions.
     """
     return (x[:, :, 0], 0) if x.shape[2] == 1 else (x.transpose(0, 2, 1), (0, 1))
 
@@ -104,7 +104,7 @@ def channels(
     channels' statistics into mean and variance.
 
     x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), one dtype.
-    The variance is divided by the number of elements.
+    The divisor of the variance is the number of elements.
     """
     if not x.size:
         mean.fill(np.nan)
@@ -129,8 +129,8 @@ def channels_gradients(
     by_bias: Array,
     eps: float,
 ) -> None:
-    """Write the gradients of `channels` by x, weight and bias. Shapes as for `channels`; an output
-    without elements is skipped.
+    """Write the gradients of `channels` by x, weight and bias. Shapes as for `channels`. If out has
+    no elements, the gradient by x is skipped.
     """
     if not x.size:
         by_weight.fill(0)

@@ -41,7 +41,7 @@ def groups(
     sample, and the groups' statistics into mean and deviation.
 
     x and out: (samples, channels, ...); weight and bias: (channels,); mean and deviation: (samples
-    * num_groups, 1). Groups without elements have NaN for both.
+    * num_groups, 1). For groups without elements, mean and deviation are NaN.
     """
     if not x.size:
         mean.fill(np.nan)

@@ -1,8 +1,9 @@
 """Cross entropy of rows of logits with class indices, and its gradient, on the CPU.
 
-The loss of a classifier's last layer, in one pass over (rows, classes) instead of the three of
-log_softmax, nll and their sums. Bound by memory for many classes, by the overhead of calls for few.
-If a gradient is needed, exp of the shifted logits and their sums are kept for it.
+This is the loss of a classifier's last layer, in one pass over (rows, classes); log_softmax, nll
+and their sums would need three passes. Memory is the bottleneck for many classes, the overhead of
+calls for few. If a gradient is needed, exp of the shifted logits, and the sums of exp, are kept for
+the gradient.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ Array = np.ndarray[Any, Any]
 def rows(
     x: Array, target: Array, out: Array, weights: Array, totals: Array, reduction: int
 ) -> None:
-    """Write log(sum(exp(x[i]))) - x[i, target[i]] into out, reduced.
+    """Write the losses log(sum(exp(x[i]))) - x[i, target[i]], or their mean or sum, into out.
 
-    weights: (rows, classes), gets exp(x) up to a factor for each row; totals: (rows,), their sums;
-    target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the sum. NaN and inf are treated
-    as in softmax.log_softmax.
+    weights: (rows, classes), gets exp(x) up to a factor for each row; totals: (rows,), gets the
+    sums of weights; target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the sum. NaN
+    and inf are treated as in softmax.log_softmax.
 
     Raises  IndexError for a class that is out of range
     """

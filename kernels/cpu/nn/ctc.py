@@ -1,8 +1,9 @@
 """Connectionist temporal classification on the CPU: sums over all alignments of a text in time.
 
 log_probs is (time, samples, classes). A row of letters is a text with a blank before, between and
-after its classes. sizes has each sample's number of steps and of letters. Sums add logarithms in
-float64: over a thousand steps float32 loses the last third of a gradient's digits.
+after its classes. sizes has the number of time steps and the number of letters of each sample.
+Probabilities are added as logarithms in float64: over a thousand steps float32 loses the last third
+of the digits of a gradient.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _loops = Loops("nn.ctc_loops")
 
 def _compile(name: str, log_probs: Any, letters: Any, sizes: Any, out: Any) -> None:
     likely, texts = np.zeros((1, 1, 1), log_probs), np.zeros((1, 1), letters)
-    # For a text without classes there are no steps.
+    # The sample has no time steps, and its text is one blank.
     given = likely, texts, np.array([[0, 1]], sizes)
     one, alpha = np.zeros(1, out), np.zeros((1, 1, 1))
     if name == "losses":
@@ -32,7 +33,7 @@ def _compile(name: str, log_probs: Any, letters: Any, sizes: Any, out: Any) -> N
 
 
 # The NumPy version advances all samples by one step at a time. Values after the end of a text do
-# not affect its letters, because paths only lead from a letter to later ones.
+# not affect the letters of the text, because paths only lead from a letter to later letters.
 
 
 def _bars(letters: Array) -> Array:
@@ -122,10 +123,11 @@ def _gradient_by_numpy(
 def losses(
     log_probs: Array, letters: Array, sizes: Array, out: Array, alpha: Array, zero_infinity: bool
 ) -> None:
-    """Write each text's negative log-likelihood into out. Write the log-probability of having read
-    up to each letter at each step into alpha, (samples, time, letters), float64.
+    """Write each text's negative log-likelihood into out. For each step and letter, write the
+    log-probability that the path is at the letter after the step into alpha, (samples, time,
+    letters), float64.
 
-    zero_infinity writes 0 for impossible texts.
+    With zero_infinity, the loss of an impossible text is 0.
 
     Raises  IndexError for a letter that is not a class, or sizes that do not fit
     """
@@ -181,8 +183,8 @@ def _own_texts(log_probs: Array, letters: Array, sizes: Array) -> tuple[Array, A
 
 
 def _refuse(found: int, what: int, shape: tuple[int, ...], most: int) -> None:
-    """Raise the error for a fault that a loop found: a letter (1), the steps (2) or the letters
-    (3).
+    """Raise the error for an invalid number that a loop found. `what` is 1 for a letter, 2 for the
+    number of steps, 3 for the number of letters.
     """
     if what == 1:
         raise OutOfBounds(f"ctc_loss: targets are in 0 ... {shape[2] - 1}, got {found}")

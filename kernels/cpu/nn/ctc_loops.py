@@ -30,8 +30,8 @@ def _move(before: Any, barred: Any, moved: Any) -> None:
     """Write the log-sums over the paths to each letter: from itself, from the previous letter, or
     from the letter before that.
 
-    `before` has two more elements at the front. Bound by arithmetic: three exponentials and a
-    logarithm per letter, vectorized.
+    `before` has two more elements at the front. Arithmetic is the bottleneck: three exponentials
+    and a logarithm per letter, vectorized.
     """
     for s in range(len(moved)):
         a, b, c = before[s + 2], before[s + 1], before[s] + barred[s]
@@ -49,9 +49,9 @@ def _log_chance(alpha: Any) -> Any:
     return top + np.log1p(np.exp(low - top)) if top > _NEVER else top
 
 
-# These functions return the first invalid number and its kind: a letter (1), the steps (2) or the
-# letters (3); 0 if all are valid: see Note [Indices that change] in bounds.py. Letters are copied,
-# and only the copy is used.
+# These functions return the first invalid number and a code of its kind: 1 for a letter, 2 for a
+# number of steps, 3 for a number of letters. The code is 0 if all numbers are valid. See Note
+# [Indices that change] in bounds.py. Letters are copied, and only the copy is used.
 @compiled("ctc_loss")
 def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot: Any) -> Any:
     most = letters.shape[1]

@@ -18,8 +18,9 @@ Array = np.ndarray[Any, Any]
 
 
 def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array, Array | None]:
-    """Return the index of each sample's class, a private copy of the classes, and a mask of the
-    samples that count (None if all do). The class of a sample that does not count is set to 0.
+    """Return an index of x for the element of each sample's class, a private copy of the classes,
+    and a mask of the samples that count (None if all do). The class of a sample that does not count
+    is set to 0.
 
     Raises  IndexError for a class that is out of range
     """
@@ -42,8 +43,8 @@ def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, A
 
 
 def _flat(x: Array, index: Any) -> tuple[Array, Any]:
-    """Return x and the index of _chosen. If x is a matrix in C order, return it as a vector, with
-    positions in it, which NumPy reads faster.
+    """Return x and the index of _chosen. If x is a matrix in C order, return x as a vector instead,
+    and positions in this vector: NumPy indexes a vector faster.
     """
     if x.ndim != 2 or not x.flags.c_contiguous:
         return x, index
@@ -85,7 +86,7 @@ def nll(
         weights = _weights(own, weight, counts, x.dtype)
         losses = np.negative(np.multiply(x[index], weights))
         if counts is not None:
-            # Selected by where, not multiplied by 0: x of ignored samples may be infinite.
+            # np.where instead of a product with 0, because x of ignored samples may be infinite.
             losses = np.where(counts, losses, np.zeros((), x.dtype))
         np.copyto(total, add_up(weights), casting="unsafe")
     if reduction == 0:

@@ -1,6 +1,6 @@
 """The input gradients of norms as separate kernels, for double backward, on the CPU.
 
-These work for any size and layout; small_slopes.py has faster kernels for small tensors.
+These work for any size and layout; rows/small_slopes.py has faster kernels for small tensors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def across_channels(row: Array, x: Array) -> Array:
-    """Return a vector with a number for each channel as an array that broadcasts with x, of shape
+    """Reshape `row`, which has one number per channel, to broadcast with x, which has the shape
     (samples, channels, ...).
     """
     return row.reshape(-1, *[1] * (x.ndim - 2))
@@ -27,13 +27,13 @@ def across_channels(row: Array, x: Array) -> Array:
 def layer_norm(
     g: Array, x: Array, weight: Array | None, mean: Array, deviation: Array, out: Array
 ) -> None:
-    """Write the gradient of normalization.layer_norm by x into out. Shapes as for layer_norm."""
+    """Write the gradient of normalization.layer_norm by x into out. Shapes: see that function."""
     layer_norm_gradient(g, x, weight, mean, deviation, out)
 
 
 @silent
 def rms_norm(g: Array, x: Array, weight: Array | None, scale: Array, out: Array) -> None:
-    """Write the gradient of normalization.rms_norm by x into out. Shapes as for rms_norm."""
+    """Write the gradient of normalization.rms_norm by x into out. Shapes: see that function."""
     if weight is not None:
         g = np.multiply(g, weight)
     normal = np.multiply(x, scale)
@@ -54,8 +54,8 @@ def group_norm(
     num_groups: int,
     eps: float,
 ) -> None:
-    """Write the gradient of channel_norms.groups by x into out. Shapes as for `groups`; `deviation`
-    includes eps already.
+    """Write the gradient of channel_norms.groups by x into out. Shapes: see that function.
+    `deviation` already includes eps.
     """
     if not x.size:
         return
@@ -77,7 +77,7 @@ def batch_norm(
     out: Array,
     eps: float,
 ) -> None:
-    """Write the gradient of batch_norm.channels by x into out. Shapes as for `channels`."""
+    """Write the gradient of batch_norm.channels by x into out. Shapes: see that function."""
     if not x.size:
         return
     axes = (0, *range(2, x.ndim))

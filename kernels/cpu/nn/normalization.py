@@ -22,7 +22,7 @@ def layer_norm(
     deviation: Array,
     eps: float,
 ) -> None:
-    """Write (x - mean) / deviation * weight + bias of rows into out, and the rows' statistics.
+    """Write (x - mean) / deviation * weight + bias into out, and each row's mean and deviation.
 
     x and out: (rows, n); weight and bias: (n,); mean and deviation: (rows, 1).
     """
@@ -59,7 +59,7 @@ def layer_norm_gradient(
 
 @silent
 def rms_norm(x: Array, weight: Array | None, out: Array, scale: Array, eps: float) -> None:
-    """Write x * scale * weight of rows into out, where scale is 1 / sqrt(mean square + eps).
+    """Write x * scale * weight into out; also write scale, which is 1 / sqrt(mean(row**2) + eps).
 
     x and out: (rows, n); weight: (n,); scale: (rows, 1).
     """

@@ -1,4 +1,4 @@
-"""The cells of recurrent layers in NumPy, used while recurrent_cells is compiled."""
+"""The cells of recurrent layers in NumPy, used while recurrent_cells is being compiled."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def _relu_back(
     d_gates[:] = np.where(saved > 0, dh + g, 0)
 
 
-# For each cell its forward and backward step, as in recurrent_cells, but for arrays, not ids.
+# The forward and the backward step of each cell. The parameters are those of recurrent_cells, but
+# the steps take arrays instead of ids.
 FORWARD: Final[dict[str, Callable[..., None]]] = {
     "lstm": _lstm, "gru": _gru, "tanh": _tanh, "relu": _relu
 }  # fmt: skip

@@ -1,11 +1,11 @@
 """The compiled loops that copy patches to columns (im2col), and add columns back (col2im).
 
-Bound by memory: each number is read and written once. Images include their padding, so there are no
-conditions, and a line of the grid is one loop, which is vectorized if the stride is 1. On lines of
-16 or more that takes a third of a nanosecond per number (AMD EPYC, Zen 3); NumPy takes half a
-nanosecond to copy, and two to add.
+The loops are limited by memory bandwidth: they read and write each number once. Images include
+their padding, so no bounds are checked. A line of the grid is one inner loop, which is vectorized
+if the stride is 1. On lines of 16 or more numbers, this loop takes a third of a nanosecond per
+number (AMD EPYC, Zen 3); NumPy takes half a nanosecond to copy a number, and two to add it.
 
-The code works with addresses, because it compiles twice as fast as with arrays.
+The code uses addresses, because Numba then compiles it twice as fast as code with arrays.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _get = LOAD["int64"]
 
 @functools.cache
 def entry(name: str, dtype: str) -> Callable[[int, int, int], None]:
-    """Return gather(padded, columns, words) or scatter, compiled for float32 or float64; its
-    arguments are the ids of arrays.
+    """Return gather(padded, columns, words) or scatter(padded, columns, words), compiled for
+    float32 or float64. The arguments of both are the ids of contiguous arrays.
 
-    gather writes columns, one row after the other; scatter, its adjoint, adds them to padded.
-    `words` has the words of Patches._words; all arrays are contiguous.
+    gather writes `columns`, one row after the other. scatter, the adjoint of gather, adds `columns`
+    to `padded`. `words` is the array that Patches._words returns.
     """
     line = _copied(dtype) if name == "gather" else _added(dtype)
     return entry_point(_walked(line, 4 if dtype == "float32" else 8), (numba.int64,) * 3)
 
 
 def _copied(dtype: str) -> Any:
-    """Return the function that copies `count` numbers, `step` elements apart, to `to`."""
+    """Return the function that copies `count` numbers, each `step`-th from `at` on, to `to`."""
     load, store, size = LOAD[dtype], STORE[dtype], 4 if dtype == "float32" else 8
 
     @compiled(inline=True)
@@ -45,7 +45,8 @@ def _copied(dtype: str) -> Any:
             for i in range(count):
                 store(to, i, load(at, i * step))
         elif count >= 8:
-            # Lines are short. The last vector overlaps the one before it.
+            # Lines are short, so no loop copies the remainder: the last vector overlaps the one
+            # before it.
             for i in range(count // 8):
                 copy_bytes(at + i * (8 * size), to + i * (8 * size), 8 * size)
             last = (count - 8) * size
@@ -62,8 +63,8 @@ def _copied(dtype: str) -> Any:
 
 
 def _added(dtype: str) -> Any:
-    """Return the function that adds `count` numbers at `to` to numbers at `at`, `step` elements
-    apart.
+    """Return the function that adds the `count` numbers at `to` to as many numbers at `at`: to each
+    `step`-th one.
     """
     load, store = LOAD[dtype], STORE[dtype]
 

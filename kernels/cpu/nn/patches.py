@@ -1,7 +1,8 @@
-"""The patches of images under a sliding kernel, as columns (im2col), and their sums (col2im).
+"""The patches of images under a sliding kernel as columns (im2col), and sums of columns (col2im).
 
-A convolution is a product with these columns. With k kernel elements, they take k times the memory
-of the images, so they are made in blocks that are small enough to stay in a cache.
+A convolution is a matrix product with these columns. The columns of a kernel with k elements take k
+times the memory of the images, so columns are made in blocks that are small enough to stay in a
+cache.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from ..silence import silent
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-# The size of a block of columns in bytes. Among 0.5 to 4 MiB the largest is fastest, by 5 % for 64
-# channels and by a third for 16 (AMD EPYC, Zen 3, with caches of 512 KiB and 32 MiB): the product
-# packs its operands anyway, and is faster for wide operands. Products with fewer columns than
-# _FEWEST run at half speed.
+# The size of a block of columns in bytes. Among sizes from 0.5 to 4 MiB, 4 MiB is fastest: by 5 %
+# for 64 channels, and by a third for 16 channels (AMD EPYC, Zen 3, with caches of 512 KiB and 32
+# MiB). The matrix product packs its operands anyway, and is faster for wide operands. Matrix
+# products with fewer columns than _FEWEST run at half speed.
 _BLOCK_BYTES: Final = 1 << 22
 _FEWEST: Final = 64
-# For fewer numbers NumPy copies the columns, and Numba is not loaded.
+# If a block has fewer numbers, NumPy copies its columns, and Numba is not loaded.
 _SMALL: Final = 1 << 12
 COMPILED: Final = (np.dtype(np.float32), np.dtype(np.float64))
-# Vectors of thin_loops may run past the end of the channels by up to this many grid positions.
+# The lanes of a vector in thin_loops. A vector may extend past the end of the channels by up to
+# this many grid positions.
 LANES: Final = 16
 
 
@@ -51,7 +53,7 @@ class Sliding(NamedTuple):
 
     @classmethod
     def of(cls, *given: Sizes) -> Sliding:
-        """Return a Sliding for one to three axes, given in the order of the fields."""
+        """Return a Sliding from tuples for one to three axes, in the order of the fields."""
         more = 3 - len(given[0])
         fills = (1, 1, 1, 1, 0, 1)
         return cls(*[(fill,) * more + tuple(one) for fill, one in zip(fills, given, strict=True)])
@@ -80,8 +82,8 @@ class Sliding(NamedTuple):
         return tuple([(n - 1) * step + (k - 1) * wide + 1 for n, step, k, wide in axes])
 
     def inner(self) -> tuple[Any, Any]:
-        """Return the slices of the image within the covered part, and the covered part of the
-        image.
+        """Return the index of the image within the covered part, and the index of the covered part
+        within the image.
         """
         axes = zip(self.padding, self.image, self.seen, strict=True)
         lengths = [max(min(n, seen - before), 0) for before, n, seen in axes]
@@ -93,8 +95,8 @@ class Sliding(NamedTuple):
 class Block(NamedTuple):
     """Some columns: all columns of some images, or some columns of one image.
 
-    `lines` is the number of lines of the grid along its last axis; of each line, `width` positions
-    from `begin` on are taken.
+    A line of the grid extends along the last axis. The block has `lines` lines; from each line it
+    has the `width` positions from `begin` on.
     """
 
     first: int
@@ -111,9 +113,10 @@ class Block(NamedTuple):
 
 
 class Patches:
-    """The columns of a batch of images, (n, channels, *image), which are read or added to.
+    """The columns of a batch of images, (n, channels, *image): to read them, or to add columns to
+    the images.
 
-    A column has the length channels * kernel. The memory for one block is allocated once.
+    A column has channels * taps elements. All blocks use the same memory, which is allocated once.
     """
 
     def __init__(self, sliding: Sliding, images: Array) -> None:
@@ -135,7 +138,7 @@ class Patches:
         self._padded = np.zeros(room, images.dtype)
 
     def gather(self, block: Block) -> Array:
-        """Return a block of columns, valid until the next call. Call it for the blocks in order."""
+        """Return a block of columns, valid until the next call. Blocks must be given in order."""
         last = block.first + block.images
         if self.sliding.is_identity:
             return matrix_of(self.images, block, self.sliding)
@@ -150,7 +153,7 @@ class Patches:
         return columns.reshape(self.length, block.columns)
 
     def lay_out(self, seen: Array, columns: Array, block: Block) -> None:
-        """Write the columns of a block of padded images into contiguous memory."""
+        """Write a block's columns of `seen`, padded images, into the contiguous array `columns`."""
         if columns.size < _SMALL or not self._has_loops:
             view = _seen_as_columns(seen, self.sliding, block)
             np.copyto(columns.reshape(view.shape), view)
@@ -158,7 +161,7 @@ class Patches:
             _loop("gather", columns.dtype)(seen.reshape(-1), columns, self._words(block))
 
     def clear(self) -> None:
-        """Write zeros to the images where scatter does not write."""
+        """Write zeros to all images, unless scatter overwrites them completely."""
         whole = self._image[self._part].shape == self._image.shape
         if self._lies_bare or not whole or not self.blocks:
             self.images[...] = 0
@@ -168,7 +171,7 @@ class Patches:
         return self._columns[: self.length * block.columns].reshape(self.length, block.columns)
 
     def scatter(self, columns: Array, block: Block) -> None:
-        """Add a block of columns to the images, after clear. Call it for the blocks in order."""
+        """Add a block of columns to the images, after clear. Blocks must be given in order."""
         last = block.first + block.images
         if self._lies_bare:
             seen = self._image[block.first : last]
@@ -229,7 +232,7 @@ def _blocks(sliding: Sliding, images: int, column_bytes: int, may_split: bool) -
 
 
 def _shares(length: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield start and length of shares of nearly equal length, each at most `most`."""
+    """Split `length` into nearly equal shares of at most `most`; yield each start and length."""
     pieces = -(-length // most)
     for i in range(pieces):
         start = length * i // pieces
@@ -238,7 +241,7 @@ def _shares(length: int, most: int) -> Iterator[tuple[int, int]]:
 
 def matrix_of(array: Array, block: Block, sliding: Sliding) -> Array:
     """Return the part of an array (n, channels, *grid) that belongs to a block's columns, as a
-    matrix; it is a view if the block is of one image.
+    matrix. The matrix is a view if the block has one image.
     """
     channels, last = array.shape[1], block.first + block.images
     flat = array.reshape(len(array), channels, sliding.places)
@@ -267,7 +270,7 @@ def _seen_as_columns(seen: Array, sliding: Sliding, block: Block) -> Array:
 
 @cache
 def _loop(name: str, dtype: Any) -> Any:
-    """Return gather(padded, columns, words) or scatter: see patch_loops.entry."""
+    """Return gather or scatter of patch_loops.entry as a function of arrays instead of ids."""
     run = find_function("nn.patch_loops", "entry", name, dtype.name)
 
     def lay(padded: Array, columns: Array, words: Array) -> None:
@@ -286,7 +289,7 @@ def _loops(dtype: Any) -> None:
 def unfold(
     x: Array, out: Array, kernel: Sizes, grid: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> None:
-    """Write the columns of x into out. Shapes (n, c, *image) -> (n, c * kernel, grid)."""
+    """Write the columns of x, (n, c, *image), into out, (n, c * prod(kernel), prod(grid))."""
     sliding = Sliding.of(x.shape[2:], kernel, grid, stride, padding, dilation)
     patches = Patches(sliding, x)
     for block in patches.blocks:
@@ -303,9 +306,9 @@ def unfold(
 def fold(
     x: Array, out: Array, kernel: Sizes, grid: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> None:
-    """Write the sums of columns at their places of images into out: the adjoint of unfold.
+    """Sum the columns of x, each at its position in the images, into out: the adjoint of unfold.
 
-    Shapes (n, c * kernel, grid) -> (n, c, *image).
+    x: (n, c * prod(kernel), prod(grid)); out: (n, c, *image).
     """
     sliding = Sliding.of(out.shape[2:], kernel, grid, stride, padding, dilation)
     patches = Patches(sliding, out)

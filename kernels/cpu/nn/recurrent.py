@@ -1,7 +1,8 @@
 """Recurrent layers over whole sequences, and their gradient, on the CPU.
 
-A step is a product and one compiled call. The product takes most of the time: 32 x 128 by 128 x 512
-takes 18 us by panels and 30 to 45 by a BLAS, the cell 11 (one core of an AMD EPYC, Zen 5).
+A step is a matrix product and one compiled call for the cell. The product takes most of the time:
+(32, 128) times (128, 512) takes 18 us with linalg/panels.py and 30 to 45 us with a BLAS; the cell
+takes 11 us (one core of an AMD EPYC, Zen 5).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Array = np.ndarray[Any, Any]
 
 
 def steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[slice, int]]:
-    """Yield the rows of each step and their number, in the order in which the layer processes
-    them.
+    """Yield the rows of each step, as a slice, and their number, in the order in which the layer
+    processes the steps.
     """
     stops = np.cumsum(batch_sizes).tolist()
     steps = list(zip(stops, batch_sizes, strict=True))
@@ -36,12 +37,15 @@ def _compiled(name: str, cell: str, dtype: str) -> Callable[..., object]:
 
 
 def _step(name: str, cell: str, dtype: str) -> Callable[..., object] | None:
-    """Return the compiled step forward_of or backward_of a cell; None while NumPy must be used."""
+    """Return the compiled step that `name`, "forward_of" or "backward_of", makes for a cell. Return
+    None while NumPy must be used.
+    """
     return None if is_numpys_turn(_compiled, name, cell, dtype) else _compiled(name, cell, dtype)
 
 
-# From this many steps on a transposed copy of the weight pays: a product of 32 rows by 128 or 256
-# columns then takes 3 to 15 percent less. Panels need the copy; a BLAS can also use the view.
+# For more steps than this, a transposed copy of the weight saves more time than it costs: a product
+# of 32 rows by 128 or 256 columns then takes 3 to 15 percent less time. The kernel of
+# linalg/panels.py needs the copy; a BLAS can also use the view.
 _MANY_STEPS: Final = 16
 
 
@@ -65,10 +69,10 @@ def sequence(
 
     gates: (rows, n * hidden), the inputs' contribution to the gates; hx, cx, last_h and last_c:
     (batch, hidden); weight: (n * hidden, hidden); bias: (n * hidden,); out: (rows, hidden). saved
-    and before, (rows, ...), are for the gradient. A step uses the first rows of the batch. All
-    inputs have the dtype of saved; results are rounded to their own dtype.
+    and before, (rows, ...), are for the gradient. Step i processes the first batch_sizes[i] rows of
+    the batch. All inputs have the dtype of saved; each result is rounded to its own dtype.
     """
-    # The parts of these arrays are used by address below. Other inputs may be copied first.
+    # Below, compiled code gets the addresses of rows of these arrays. Other inputs may be copied.
     require_arrays(weight, saved, before)
     h = np.array(hx, order="C")
     c = h if cx is None else np.array(cx, order="C")
@@ -85,7 +89,7 @@ def sequence(
         multiply(mine, transposed, over)
         if bias is not None:
             np.add(over, bias, out=over)
-        # Held in a variable, because a compiled step gets only the array's id.
+        # Variables hold these arrays, because a compiled step gets only their ids.
         given, kept, state = gates[rows], saved[rows], c[:count]
         if forward is None:
             FORWARD[cell](given, over, kept, mine, state)
@@ -114,12 +118,12 @@ def sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Run `sequence` backward: write the gradients by gates, by the product's contribution to the
-    gates, by hx and by cx. The second gradient, `over`, is only written for gru; for other cells it
-    equals the first gradient, and `over` has no rows.
+    """Run `sequence` backward: write the gradient by gates into `out`, by the product's
+    contribution to the gates into `over`, by hx into `d_hx` and by cx into `d_cx`. `over` has rows
+    only for gru: for other cells, `out` is the gradient by both contributions to the gates.
 
-    g, last_h and last_c are the gradients of sequence's results, None for zeros; d_cx has rows only
-    for lstm; over has saved's dtype.
+    g, last_h and last_c are the gradients of sequence's results; None stands for zeros. d_cx has
+    rows only for lstm. over has saved's dtype.
     """
     require_arrays(saved, before, out, over)
     rows, batch = len(saved), len(d_hx)

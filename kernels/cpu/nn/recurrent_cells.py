@@ -22,21 +22,22 @@ Run = Callable[..., Any]
 _get: Final = LOAD["int64"]
 
 # forward(gates, product, saved, h, c) updates h and c. backward(g, saved, before, dh, dc, d_gates,
-# d_product) leaves in dh the part of the gradient that does not go through the product. All are
-# matrices in C order with a row for each member of the batch. Cells without c get h in place of c,
-# and dh in place of dc. Arrays are given by their ids, because Numba compiles that faster than
-# array arguments. See Note [Reading array objects] in array_objects.py.
+# d_product) leaves in dh the part of the gradient that does not go through the product. All
+# arguments are matrices in C order with a row for each member of the batch. Cells without c get h
+# in place of c, and dh in place of dc. Both functions take the ids of arrays, because Numba
+# compiles functions of integers faster than functions of arrays. See Note [Reading array objects]
+# in array_objects.py.
 
 
 @functools.cache
 def forward_of(name: str, dtype: str) -> Run:
-    """Return the step of "lstm", "gru", "tanh" or "relu", compiled for float32 or float64."""
+    """Return the forward step of "lstm", "gru", "tanh" or "relu", for float32 or float64."""
     return entry_point(_made(name, dtype)[0], (numba.int64,) * 5)
 
 
 @functools.cache
 def backward_of(name: str, dtype: str) -> Run:
-    """Return the step of the gradient, for the same names and dtypes."""
+    """Return the backward step, for the names and dtypes of forward_of."""
     return entry_point(_made(name, dtype)[1], (numba.int64,) * 7)
 
 
@@ -194,7 +195,9 @@ def _gru(dtype: str) -> tuple[Any, Any]:
 
 
 def _elman(dtype: str, activate: Any, slope: Any) -> tuple[Any, Any]:
-    """Return the steps of h = activate(gates + product); slope is the derivative in terms of h."""
+    """Return both steps of h = activate(gates + product); slope(g, h) is the gradient of activate's
+    argument.
+    """
     load, store = LOAD[dtype], STORE[dtype]
 
     @compiled("a step of RNN")
@@ -233,7 +236,7 @@ def _relu(dtype: str) -> tuple[Any, Any]:
 
     @compiled(inline=True)
     def activate(x: Any) -> Any:
-        # Written so that NaN stays NaN.
+        # Keeps NaN, because NaN < 0 is false.
         return select(x < zero, zero, x)
 
     @compiled(inline=True)

@@ -54,7 +54,7 @@ def softmax(x: Array, out: Array, axis: int) -> None:
 
 @silent
 def softmax_slope(g: Array, y: Array, out: Array) -> None:
-    """Write the gradient of softmax along the last axis into out, from its result y.
+    """Write the gradient of softmax along the last axis into out, computed from y = softmax(x).
 
     See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
     """
@@ -67,7 +67,7 @@ def softmax_slope(g: Array, y: Array, out: Array) -> None:
 
 @silent
 def log_softmax_slope(g: Array, y: Array, out: Array) -> None:
-    """Write the gradient of log_softmax along the last axis into out, from its result y.
+    """Write the gradient of log_softmax along the last axis into out, from y = log_softmax(x).
 
     See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
     """

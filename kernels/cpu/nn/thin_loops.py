@@ -1,11 +1,12 @@
-"""Convolutions of groups of few channels, and their adjoints, compiled, without im2col.
+"""Compiled convolutions of groups of few channels, and their adjoints, without im2col.
 
-The products of so few channels are too thin for a BLAS. A sample's channels of a group are copied
-to a zero-padded buffer once, so that no kernel element needs to check for the image's border. Then
-four lines of the grid by sixteen positions stay in registers while all kernel elements are
-multiplied and added. Positions beyond the end of a line are computed but not written. A weight's
-gradient is a sum of products of lines, sixteen per vector. All functions take addresses: with array
-arguments Numba counts references at each call, which takes longer than computing a line.
+With so few channels, matrix products have too few rows or columns for a BLAS. For each sample and
+group, the channels are copied once to a zero-padded buffer, so that no loop needs to check for the
+image's border. Then the sums of four lines of the grid, sixteen positions each, stay in registers
+while the products of all kernel elements are added. Positions beyond the end of a line are computed
+but not written. A weight's gradient is a sum of products of lines, with sixteen positions per
+vector. All functions take addresses: with array arguments Numba counts references at each call,
+which takes longer than computing a line.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _LINES: Final = 4
 
 
 def _summer(lines: int, stride: int) -> Any:
-    """Return the function that computes `lines` lines of one vector each. A stride of 0 stands for
-    a stride that is known only at the call.
+    """Return the function that computes one vector in each of `lines` lines. A stride of 0 stands
+    for a stride that is known only at the call.
     """
 
     @intrinsic
@@ -37,7 +38,7 @@ def _summer(lines: int, stride: int) -> Any:
     ) -> Any:  # fmt: skip
         """For each line, write `count` numbers, beginning at the address `out`. Each number is
         `first` plus the sum of weights times the elements at `offsets` from its position in x.
-        Lines and offsets are in bytes, step in elements.
+        `x_line`, `out_line` and the offsets are in bytes; `step` is in elements.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -71,8 +72,8 @@ def _correlator(stride: int) -> Any:
         typingctx: Any, x: Any, x_line: Any, step: Any, y: Any, y_line: Any, lines: Any,
         count: Any, zero: Any,
     ) -> Any:  # fmt: skip
-        """Return the sum of the products of `count` positions of a number of lines at the addresses
-        x and y. The type of zero is the elements' type.
+        """Return the sum of the products of the elements at the addresses x and y, over `lines`
+        lines of `count` positions. The type of `zero` is the elements' type.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -82,7 +83,8 @@ def _correlator(stride: int) -> Any:
             def add(i: Any, sums: Any) -> Any:
                 ours = lot.load(builder.add(x, builder.mul(i, x_line)), stride or step)
                 theirs = lot.load_some(builder.add(y, builder.mul(i, y_line)), count)
-                # Numbers after the end of the line may be NaN, and NaN times zero is NaN.
+                # `theirs` has zeros after the end of the line. `ours` may have NaN there, and NaN
+                # times zero is NaN.
                 return [lot.fma(theirs, lot.first_of(ours, count), sums[0])]
 
             (total,) = loop(builder, lines, [lot.splat(zero)], add)
@@ -96,7 +98,7 @@ def _correlator(stride: int) -> Any:
 def _laid_out(load: Any, store: Any) -> Any:
     @compiled(inline=True)
     def lay_out(x: Any, room: Any, channels: Any, size: Any, words: Any) -> None:
-        """Copy channels from the address x on into room, which holds zeros elsewhere."""
+        """Copy channels from the address x to `room`, whose other elements are zeros already."""
         seen_d, seen_h, seen_w = words[1, 0], words[1, 1], words[1, 2]
         apart_d, apart_h, apart_w = words[2, 0], words[2, 1], words[2, 2]
         before_d, before_h, before_w = words[3, 0], words[3, 1], words[3, 2]

@@ -19,8 +19,8 @@ def _add_row(row: Any, weight: Any, total: Any) -> None:
 
 @compiled(alone=False)
 def _along(row: Any, starts: Any, places: Any, weights: Any, even: Any, into: Any) -> None:
-    """Compute the sums along a row; `even` is the number of taps per output, 0 if the numbers
-    differ.
+    """Compute the sums along a row. `even` is the number of taps of each output, or 0 if outputs
+    have different numbers of taps.
     """
     if even == 1:
         for i in range(len(into)):
@@ -40,9 +40,10 @@ def _along(row: Any, starts: Any, places: Any, weights: Any, even: Any, into: An
 
 @compiled("interpolate and adaptive pooling")
 def weigh(x: Any, into: Any, deep: Any, high: Any, wide: Any, even: Any) -> Any:
-    """Return the first number of a table that is out of bounds, or INSIDE, and its axis.
+    """Write the weighted sums into `into`, and return INSIDE and 0. If a number of a table is out
+    of bounds, return this number and the table's axis.
 
-    A table is copied, and only the copy is used: see Note [Indices that change] in bounds.py.
+    Tables are copied, and only the copies are used: see Note [Indices that change] in bounds.py.
     """
     total = np.empty(x.shape[3], into.dtype)
     starts_d, starts_h, starts_w = (

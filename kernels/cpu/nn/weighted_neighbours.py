@@ -1,9 +1,10 @@
 """Weighted sums of neighboring elements along one to three axes (interpolation), on the CPU.
 
 Output i of an axis is the sum of weights[k] * x[places[k]] for k from starts[i] to starts[i + 1] -
-1. These axes are x's last ones; the axes before them are merged as planes. `table` has starts and
-places, axis by axis, and `weights` the weights in the same order, always for three axes: missing
-axes come first, with one element. `taps` has the number of places for each of x's axes.
+1. The axes are the last one to three axes of x; all axes before these are merged into one axis of
+planes. `table` has the starts and places of one axis after the other, and `weights` has the weights
+in the same order. Both are always for three axes: missing axes come first, with one element each.
+`taps` has the number of places of each axis that x has.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ loops = Loops("nn.weighted_loops")
 
 
 def compile_loop(x: Any, made: Any, weights: Any, whole: Any) -> None:
-    """Compile the loop for arrays of these dtypes; `whole` is the dtype of the table."""
+    """Compile the loop for the given dtypes of x, out and weights; `whole` is the table's dtype."""
     one = np.array([0, 1], whole), np.zeros(1, whole), np.zeros(1, weights)
     loops.weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), made), one, one, one, 1)
 
@@ -43,8 +44,8 @@ def _tables(
 def parts_of(
     table: Array, weights: Array, lengths: tuple[int, ...], taps: tuple[int, ...]
 ) -> tuple[Any, ...]:
-    """Return (starts, places, weights) of each axis, and the number of places of each output of the
-    last axis, 0 if the numbers differ.
+    """Return (starts, places, weights) of each axis, and the number of places that all outputs of
+    the last axis have, or 0 if the outputs have different numbers of places.
     """
     tables = list(_tables(table, weights, lengths, taps))
     counts = np.diff(tables[-1][0])
@@ -55,8 +56,8 @@ def parts_of(
 def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, ...]) -> None:
     """Write the weighted sums along the last len(taps) axes into out.
 
-    For each row of out, the rows of x that contribute to it are added first, which vectorizes well;
-    the sum stays in the L1 cache while it is interpolated along the row.
+    For each row of out, the loop first computes the weighted sum of the rows of x that contribute;
+    this vectorizes well. The sum then stays in the L1 cache while the loop interpolates along it.
     """
     axes = len(taps)
     if not x.size or not out.size:

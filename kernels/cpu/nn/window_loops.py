@@ -1,4 +1,4 @@
-"""The loops of windows.py, compiled: the maximum of each window, and moves between positions."""
+"""The loops of windows.py, compiled: maxima of windows, and gather and scatter by positions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _four(words: Any) -> Any:
 
 @compiled(inline=True)
 def _lesser(a: Any, b: Any) -> Any:
-    # Not Python's min, of which Numba compiles a separate function for each use.
+    # Python's min is not used, because Numba compiles a separate function for each use of it.
     return select(a < b, a, b)
 
 
@@ -44,21 +44,21 @@ def _window(i: Any, length: Any, count: Any, one: Any) -> Any:
 
 
 def _neighbours(rows: int, columns: int, stride: int, lanes: int) -> Any:
-    """Return the function that computes the outputs of several adjacent windows at once."""
+    """Return the function that computes the outputs of `lanes` adjacent windows at once."""
 
     @intrinsic
     def make(
         typingctx: Any, x: Any, best: Any, places: Any, width: Any, place: Any, low: Any
     ) -> Any:
-        """Write the maxima of windows, and their positions, to the addresses `best` and `places`.
-        The first window begins at the address x, which is position `place`; the type of low is the
-        elements' type.
+        """Write the maxima of the windows to the address `best`, and the maxima's positions to
+        `places`. The first window begins at the address x, whose position in the plane is `place`.
+        The type of `low` is the elements' type.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             address, best, places, width, place, low = args
             elements = Vectors(builder, low.type, lanes)
-            # Positions in 32 bits, so that a vector has as many of them as elements.
+            # Positions relative to a window have 32 bits: a vector has as many of them as elements.
             nears, wheres = Vectors(builder, INT32, lanes), Vectors(builder, INT64, lanes)
             line, near_line = address, ir.Constant(INT32, 0)
             top = near = None
@@ -93,8 +93,8 @@ def _is_larger(builder: Any, value: Any, top: Any, element: Any) -> Any:
     return (builder.icmp_signed if element.signed else builder.icmp_unsigned)(">", value, top)
 
 
-# Lines are short, and with array arguments Numba counts references at each call, which takes longer
-# than a line. So all functions for parts of lines take addresses.
+# Lines are short. With array arguments Numba counts references at each call, which takes longer
+# than computing a line. So all functions for parts of lines take addresses.
 def _one_by_one(dtype: str) -> Any:
     """Return the function that computes the outputs of a line one after the other."""
     load, store, store_place = LOAD[dtype], STORE[dtype], STORE["int64"]
@@ -126,7 +126,7 @@ def _side_by_side(rows: int, columns: int, stride: int) -> Any:
     """Return the function that computes a line of outputs, several at once, for windows inside the
     image.
 
-    It needs at least four outputs. The last vector overlaps the one before it.
+    A line must have at least four such outputs. The last vector overlaps the one before it.
     """
     eight, four = [_neighbours(rows, columns, stride, lanes) for lanes in (8, 4)]
 
@@ -148,8 +148,8 @@ def _side_by_side(rows: int, columns: int, stride: int) -> Any:
 
 @functools.cache
 def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
-    """Return the loop over all windows. Windows of rows x columns elements at this stride are
-    computed several at once if they lie inside the image; rows = 0 means windows of any other kind.
+    """Return the loop over all windows, of rows x columns elements at this stride. It computes
+    several windows inside the image at once. rows = 0 means windows of any other kind.
     """
     one_by_one, inside = _one_by_one(dtype), _side_by_side(rows, columns, stride)
     size = np.dtype(dtype).itemsize
@@ -182,8 +182,8 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
                         place = (d[0] * height + h[0]) * width + begin * stride - across[2]
                         at, to, many = flat + place * size, best + begin * size, inner - begin
                         inside(at, to, theirs + begin * 8, size, width, place, many, low)
-                    # One loop for the left and the right border, so that its code is compiled only
-                    # once.
+                    # One call computes the left and the right border, so that the inlined loop is
+                    # compiled only once.
                     one_by_one(flat, sizes, d, h, left, right - left, best, theirs, across, low)
                     best += count * size
                     theirs += count * 8
@@ -193,10 +193,10 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
 
 
 def entry(rows: int, columns: int, stride: int, dtype: str) -> Any:
-    """Return largest(x, out, places, words, low), a function of the ids of arrays and the lowest
-    number: the loop over windows of rows x columns elements at this stride, or of any kind if rows
-    is 0. words has the shapes of x and out, (planes, depth, height, width), and the windows of
-    three axes.
+    """Return largest(x, out, places, words, low): the compiled loop over windows of rows x columns
+    elements at this stride, or over windows of any kind if rows is 0. The first four arguments are
+    the ids of arrays; low is the lowest number of the dtype. words has the shapes of x and out,
+    (planes, depth, height, width), and the windows of three axes.
     """
     loop = _loop(rows, columns, stride, dtype)
     return entry_point(loop, (*[types.int64] * 4, getattr(types, dtype)))
@@ -230,7 +230,7 @@ def _spread(x: Any, places: Any, out: Any) -> Any:
 
 
 def picking(dtype: Any, places: Any) -> Any:
-    """Return _pick compiled for matrices in C order with this dtype of x and out, and of places."""
+    """Return _pick compiled for C-ordered matrices: x and out of `dtype`, places of `places`."""
     return entry_point(_pick, (_matrix(dtype), _matrix(places), _matrix(dtype)))
 
 

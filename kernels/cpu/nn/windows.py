@@ -1,9 +1,9 @@
-"""Max pooling on the CPU: the maximum of each window, and moves to and from its position.
+"""Max pooling on the CPU: the maximum of each window, and gather and scatter by maxima's positions.
 
-x has one, two or three spatial axes last; the axes before them are merged as planes. `windows` has
-(kernel, stride, padding, dilation) for each spatial axis. (0, 0, 0, 0) stands for adaptive windows:
-window i of n goes from floor(i * length / n) to ceil((i + 1) * length / n). A position is the flat
-index, in C order, within the spatial axes of a plane.
+The last one, two or three axes of x are spatial; all axes before these are merged into one axis of
+planes. `windows` has (kernel, stride, padding, dilation) for each spatial axis. (0, 0, 0, 0) stands
+for adaptive windows: window i of n goes from floor(i * length / n) to ceil((i + 1) * length / n). A
+position is the flat index, in C order, within the spatial axes of a plane.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def three_axes(windows: Windows) -> Windows:
     return (*[(1, 1, 0, 1)] * (3 - len(windows)), *windows)
 
 
-# The windows of most models, which have special loops: rows, columns, stride.
+# (rows, columns, stride) of the windows of most models. For these there are special loops.
 _USUAL: Final = {(2, 2, 2), (3, 3, 2), (3, 3, 1), (1, 2, 2), (1, 3, 2)}
 
 
@@ -140,7 +140,7 @@ def pick(x: Array, places: Array, out: Array, windows: Windows) -> None:
 
 def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
     """Write zeros into out, and add x at the positions `places` of each plane: the adjoint of pick.
-    An element's position must be within the window that its own index names.
+    The position of an element of x must be inside the window of that element.
 
     Raises  IndexError for a position that is out of bounds
     """

@@ -1,1 +1,1 @@
-"""Pointwise kernels: scalar bodies as loops, by NumPy or compiled, and special functions."""
+"""Pointwise kernels: scalar bodies as NumPy calls or compiled loops, and special functions."""

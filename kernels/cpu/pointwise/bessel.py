@@ -1,4 +1,4 @@
-"""Bessel functions of orders 0 and 1, and Airy's function; like special.py, for one number.
+"""Bessel functions of orders 0 and 1, and Airy's function, of one number, as in special.py.
 
 Source  Abramowitz and Stegun: power series 9.1.10, 9.1.13 and 9.1.11, 9.6.10 and 9.6.11, recurrence
         9.1.27 with the sums 9.1.46, 9.1.88 and 9.1.89, asymptotic series 9.2.5 to 9.2.10, and the
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 _EULER = 0.5772156649015329
-_LN_2 = 0.6931471805599453  # log(x / 2) = log(x) - ln 2, also where x / 2 underflows to 0
+_LN_2 = 0.6931471805599453  # log(x / 2) is log(x) - ln 2, because x / 2 may underflow to 0
 
 
 def bessel_j0(x: float) -> float:
@@ -47,8 +47,8 @@ def bessel(order: float, x: float, second: bool) -> float:
 
 
 def _bessel_near(order: float, x: float, second: bool) -> float:
-    """Return the power series; the terms of the second kind have the weights 1 + 1/2 + ... +
-    1/k.
+    """Return the sum of the power series. The second kind also weights its terms by the harmonic
+    numbers 1 + 1/2 + ... + 1/k.
     """
     y, k = 0.25 * x * x, 1.0
     term, harmonic = 1.0, -2.0 * _EULER + order
@@ -72,7 +72,7 @@ def _bessel_between(order: float, x: float, second: bool) -> float:
     above, here, k = 0.0, 1e-200, 2.0 * math.floor(0.5 * x) + 50.0
     whole, even, odd, one = 0.0, 0.0, 0.0, 0.0
     while k > 0.0:
-        # `here` has an even order k; the next value has an odd order.
+        # Up to one factor, `here` is the value of the even order k, and `above` that of k + 1.
         half = 0.5 * k
         sign = 1.0 if half % 2.0 == 0.0 else -1.0
         whole += 2.0 * here
@@ -92,7 +92,7 @@ def _bessel_between(order: float, x: float, second: bool) -> float:
 
 
 def _bessel_far(order: float, x: float, second: bool) -> float:
-    """Return the function by its asymptotic series in 1 / x, cut off where the terms begin to
+    """Return the function by its asymptotic series in 1 / x, cut off before the terms begin to
     grow.
     """
     p, q, term, k = 1.0, 0.0, 1.0, 1.0
@@ -109,7 +109,8 @@ def _bessel_far(order: float, x: float, second: bool) -> float:
         else:
             p += term
         k += 1.0
-    # Angle formulas give the sine and cosine of x - pi / 4, or x - 3 pi / 4, without rounding it.
+    # The formulas for the sine and cosine of a difference give those of x - pi / 4, or of
+    # x - 3 pi / 4, without rounding the difference.
     sine, cosine = math.sin(x), math.cos(x)
     along, across = cosine + sine, sine - cosine
     if order != 0.0:
@@ -119,17 +120,17 @@ def _bessel_far(order: float, x: float, second: bool) -> float:
 
 
 def scaled_modified_bessel_k0(x: float) -> float:
-    """Return exp(x) K(x), the modified Bessel function of the second kind, of order 0."""
+    """Return exp(x) K(x) for K, the modified Bessel function of the second kind of order 0."""
     return bessel_ke(0.0, x)
 
 
 def scaled_modified_bessel_k1(x: float) -> float:
-    """Return exp(x) K(x), the modified Bessel function of the second kind, of order 1."""
+    """Return exp(x) K(x) for K, the modified Bessel function of the second kind of order 1."""
     return bessel_ke(1.0, x)
 
 
 def bessel_ke(order: float, x: float) -> float:
-    """Return exp(x) K(x) of order 0 or 1."""
+    """Return exp(x) K(x) for K of order 0 or 1."""
     if not x >= 0.0:
         return math.nan
     if x == 0.0 or x == math.inf:
@@ -137,7 +138,7 @@ def bessel_ke(order: float, x: float) -> float:
     if x <= 1.0:
         return math.exp(x) * _bessel_k_near(order, x)
     # The integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0, by the trapezoidal rule. The
-    # function decays so fast that the rule is exact to exp(-40) if the steps are short enough.
+    # integrand decays so fast that the rule is exact to exp(-40) if the steps are short enough.
     step = min(0.2, 0.6 / math.sqrt(x))
     total, t = 0.5, step
     while True:
@@ -205,8 +206,8 @@ def _airy_near(x: float) -> float:
 
 
 def _airy_far(x: float) -> float:
-    """Return Airy's function by its asymptotic series in 1 / zeta, cut off where terms begin to
-    grow.
+    """Return Airy's function by its asymptotic series in 1 / zeta, cut off before the terms begin
+    to grow.
     """
     root = math.sqrt(abs(x))
     zeta = abs(x) * root * 2.0 / 3.0
@@ -224,7 +225,8 @@ def _airy_far(x: float) -> float:
         k += 1.0
     if x > 0.0:
         return 0.5 * math.exp(-zeta) * p / math.sqrt(math.pi * root)
-    # Angle formulas give the sine and cosine of zeta - pi / 4 without rounding it.
+    # The formulas for the sine and cosine of a difference give those of zeta - pi / 4 without
+    # rounding the difference.
     sine, cosine = math.sin(zeta), math.cos(zeta)
     along, across = cosine + sine, sine - cosine
     return (along * p + across * q) / math.sqrt(2.0 * math.pi * root)

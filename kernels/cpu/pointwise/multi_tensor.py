@@ -1,9 +1,9 @@
 """One program over many tensors on the CPU: a single launch processes a table of their addresses.
 
-Arithmetic is not the bottleneck of an optimizer step: for ten million numbers, each read and
-written once, it is memory; for a thousand tensors of a thousand numbers, it is the overhead per
-tensor. So all lines of a program are compiled to one loop, which holds an element's values in
-registers, and compiled code calls the loop for each tensor.
+Arithmetic is not the bottleneck of an optimizer step. With ten million numbers, each read and
+written once, the bottleneck is memory bandwidth. With a thousand tensors of a thousand numbers, it
+is the overhead per tensor. So all lines of a program are compiled to one loop, which holds an
+element's values in registers, and compiled code calls the loop for each tensor.
 """
 
 from __future__ import annotations
@@ -24,35 +24,37 @@ from .pointwise import CHEAP_LIMIT, PointwiseKernel, kernel_for
 
 Array = np.ndarray[Any, Any]
 Numbers = Sequence[float]
-# Sums of squares over at most this many elements use BLAS. Longer sums in float32 would lose
-# digits, and depend on the number of threads.
+# Sums of squares over at most this many elements use BLAS. With BLAS, longer sums in float32 would
+# lose digits, and would depend on the number of threads.
 _DOT_LIMIT: Final = 8192
 
-# If all tensors together have more elements than this, a launch is compiled. So a program with few
-# parameters never waits for Numba, which also needs 115 MB; an existing launch serves any number of
-# elements. A step of Adam over four parameters on one core of an AMD EPYC (Zen 5), in us, line by
-# line and by a launch: 40 and 25 at 64 elements each, 51 and 26 at 2048, 62 and 27 at 4096.
+# If the tensors of a variable have more elements than this in total, a launch is compiled. So steps
+# over small models never wait for Numba, which also needs 115 MB. A launch that exists is used for
+# any number of elements. A step of Adam over four parameters takes, in us, line by line and with a
+# launch (one core of an AMD EPYC, Zen 5): 40 and 25 if each parameter has 64 elements, 51 and 26
+# for 2048 elements, 62 and 27 for 4096.
 LIMIT: Final = CHEAP_LIMIT
 
 
 def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
-    """Run a program on several rows of arrays; `numbers` has the program's numbers for each row.
-    `arrays` holds the arrays for the program's first variable, row by row, then the arrays for its
-    second, and so on.
+    """Run a program on several rows of arrays; a row has one array for each program variable.
+    `numbers` has the program's numbers for each row. `arrays` holds the arrays for the first
+    variable, row by row, then the arrays for the second variable, and so on.
 
     The arrays of a row have the same shape; all have one dtype and are in C order. If rows share
     memory, each row is finished before the next one begins.
 
-    Bound by memory: each element is read and written once. Elements are independent, so results are
-    the same for any number of threads, and the same as line by line: operations of different lines
-    are not fused, and each line's result is rounded to the dtype.
+    The speed is limited by memory bandwidth: each element is read and written once. Elements are
+    independent, so results are the same for any number of threads. They are also the same as if one
+    line ran after the other: operations of different lines are not fused, and each line's result is
+    rounded to the dtype.
     """
     _apply(program, numbers, arrays, is_new=False)
 
 
 def apply_new(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
-    """Run a program as `apply` does. It writes only its first array, which is new memory in every
-    row, so no check for shared memory is needed.
+    """Run a program as `apply` does. The program writes only its first variable, whose arrays are
+    new memory, so no check for shared memory is needed.
     """
     _apply(program, numbers, arrays, is_new=True)
 
@@ -77,17 +79,18 @@ def _apply(
     _by_lines(program, numbers, arrays)
 
 
-# The number of small steps before a program's launch is looked up in the store, which takes 3 ms
-# and 1 MB. A launch takes a third of the time of a step with NumPy: 26 us instead of 62 for Adam
-# over ten parameters of 64 elements (AMD EPYC, Zen 3). Programs with few steps never pay for the
-# look-up.
+# The number of small steps before a program's launch is looked up in the store of compiled kernels.
+# A look-up takes 3 ms and 1 MB. A step with a launch takes less time than with NumPy: 26 us instead
+# of 62 for Adam over ten parameters of 64 elements (AMD EPYC, Zen 3). Programs with few steps never
+# pay for the look-up.
 STEPS_BEFORE_A_LOOK: Final = 50
 
 
 def _is_time_to_look(program: Program, dtype: Any) -> bool:
     """Count a step of a program; return whether to look up its launch in the store in this step.
 
-    Note    with several threads, steps may be miscounted or two look-ups made; both find the same
+    Note    with several threads, steps may be miscounted, and the launch may be looked up twice
+            with the same result
     """
     key = "steps", dtype
     steps = program.readings[key] = program.readings.get(key, 0) + 1
@@ -95,7 +98,7 @@ def _is_time_to_look(program: Program, dtype: Any) -> bool:
 
 
 def _stored_launch(program: Program, dtype: Any) -> Callable[..., bool] | None:
-    """Return a program's launch from the store, without compiling; None if it is not stored."""
+    """Return a program's launch from the store of compiled kernels, or None if it is not there."""
     from .multi_tensor_launch import is_stored, launcher
 
     results = {name: fold(tree) for name, tree in program.results().items()}
@@ -107,8 +110,8 @@ def _stored_launch(program: Program, dtype: Any) -> Callable[..., bool] | None:
 
 @silent
 def norms(order: float, *arrays: Array) -> None:
-    """Write the norms of arrays in C order, of order 1, 2 or infinity. The outputs, arrays of one
-    element, come first.
+    """Write the norms, of order 1, 2 or infinity, of arrays in C order. `arrays` has the outputs,
+    arrays of one element, before the inputs.
     """
     rows = len(arrays) // 2
     for out, x in zip(arrays[:rows], arrays[rows:], strict=True):
@@ -140,8 +143,8 @@ def apply_given(
 
 def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Array) -> None:
     """Run a program as `apply_given` does, without `skips`. `arrays` begins with a flag, a float32
-    array with one element. The flag is set to 1 if an element of the program's first variable was
-    not finite.
+    array with one element. The flag is set to 1 if an element of the program's first variable is
+    not finite before the program runs.
     """
     flag, *others = arrays
     first = list(numbers).count(None)
@@ -152,7 +155,7 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Ar
 
 
 def take(column: Array, *kept: Array) -> None:
-    """Write arrays of one element, with column's dtype, one after the other into `column`."""
+    """Copy the elements of one-element arrays, which have column's dtype, to `column` in order."""
     for place, one in enumerate(kept):
         column[place] = one.reshape(())
 
@@ -166,7 +169,9 @@ def put(column: Array, *kept: Array) -> None:
 def _by_lines(
     program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array], *, by_numpy: bool = False
 ) -> None:
-    """Do the same as `apply`, with one NumPy pass for each line and row."""
+    """Do the same as `apply`, with one kernel call for each line and row; by_numpy=True prevents
+    compiled kernels.
+    """
     rows, dtype = len(numbers), arrays[0].dtype
     lines = program.readings.get("lines")
     if lines is None:
@@ -177,7 +182,7 @@ def _by_lines(
     before: Any = None
     constants: list[Array] = []
     for row, given in enumerate(numbers):
-        # Usually all rows have the same numbers.
+        # Usually all rows have the same numbers object, so its constants are made only once.
         if given is not before:
             before, constants = given, [np.asarray(number, dtype) for number in given]
         values = [*arrays[row::rows], *constants]
@@ -188,10 +193,10 @@ def _by_lines(
 
 
 # Note [Rows as one]
-# Rows with the same numbers that share no memory are joined. Each line then runs once over all
-# their elements, with the same result for each element. Joining ten arrays of 64 elements takes 1.3
-# us, writing one of them back 0.2 us, a ufunc call 0.5 us. A step of Adam over ten parameters takes
-# 37 us, and 78 us row by row (AMD EPYC, Zen 3).
+# Rows are joined if they have the same numbers and share no memory. Each line then runs once over
+# the elements of all rows, with the same result for each element. Joining ten arrays of 64 elements
+# takes 1.3 us, writing one of them back takes 0.2 us, and a ufunc call takes 0.5 us. A step of Adam
+# over ten parameters takes 37 us with joined rows, and 78 us row by row (AMD EPYC, Zen 3).
 def _by_columns(
     program: Program,
     lines: Sequence[tuple[PointwiseKernel, list[int], int]],
@@ -212,13 +217,13 @@ def _by_columns(
     for i, column in enumerate(columns):
         if i not in written and any(id(a) in owners or id(a.base) in owners for a in column):
             return False
-    require_arrays(*arrays)  # NumPy would also join numbers and lists
+    require_arrays(*arrays)  # np.concatenate would also accept numbers and lists
     joined = [np.concatenate(column, None) for column in columns]
     if joined[0].size > LIMIT:
         return False
     values = [*joined, *[np.asarray(number, dtype) for number in given]]
     for kernel, operands, target in lines:
-        # Use NumPy, as for single rows: the joined size must not cause a compilation.
+        # Single rows are small enough for NumPy. The joined size must not cause a compilation.
         kernel.run_small([values[i] for i in operands], values[target])
     for i in written:
         _write_apart(joined[i], columns[i])
@@ -255,7 +260,7 @@ def _compile(program: Program, dtype: Any) -> Callable[..., bool]:
 
     what = f"a step over many tensors of {dtype.name}"
     with waiting_for(what):
-        # Imported late, because it imports Numba: 0.3 s that small tensors never need.
+        # Imported late, because small tensors never need it: a launch may import Numba, in 0.3 s.
         from .multi_tensor_launch import launcher
 
         with compiling(what):

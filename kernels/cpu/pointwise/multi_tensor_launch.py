@@ -26,8 +26,8 @@ _TABLES: Final = 4
 def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Callable[..., bool]:
     """Return the function that computes the results of a program over rows of arrays of a dtype.
 
-    The function returns False, without changes, if arrays share memory: then rows and lines must
-    run in order. is_new=True promises that the written arrays share no memory.
+    If arrays share memory, the function returns False and changes nothing: rows and lines must then
+    run one after the other. is_new=True promises that the written arrays share no memory.
 
     Thread  the function may run in several threads at once; it releases the GIL
     """
@@ -35,25 +35,27 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     loop = find_loop(*_LOOP, *_given(program, results, dtype))
     read, walk, array_type = _reader(), _walker(), id(ARRAY)
 
-    # Tables of recent steps whose arrays did not overlap. The next step usually has one of them,
-    # because one program serves all parameter groups with the same options.
+    # The tables of recent steps whose arrays did not overlap. The table of the next step usually
+    # equals one of these. One program has several tables, because it runs for all parameter groups
+    # with the same options.
     apart: list[array[int]] = []
 
     def run(numbers: Sequence[Sequence[float]], arrays: tuple[Array, ...], is_new: bool) -> bool:
         nonlocal apart
         rows = len(numbers)
-        # Usually all rows have the same numbers object; then it is passed once, with step 0.
+        # Usually all rows have the same numbers object; its numbers are then passed once, with
+        # step 0.
         is_one = len({*map(id, numbers)}) == 1
-        # The array module, because creating a NumPy array and getting its address take a
-        # microsecond more.
+        # Tables are objects of the array module, because creating a NumPy array and getting its
+        # address take a microsecond more.
         given = array("d", numbers[0] if is_one else chain.from_iterable(numbers))
         step = 0 if is_one else constants
-        # A row of the table: the address of each array, and their length.
+        # A row of the table has the addresses of a row's arrays, and then their number of elements.
         table = array("q", bytes(8 * rows * (width + 1)))
         where, _ = table.buffer_info()
         # Pass addresses instead of arrays: see Note [Reading array objects].
         total = read(id(arrays), rows, width, where, array_type)
-        if total < 0:  # an array has a subclass, or is not an array
+        if total < 0:  # an object is not an array, or its class is a subclass of np.ndarray
             require_arrays(*arrays)
             total = read(id(arrays), rows, width, where, 0)
         if not is_new and table not in apart:
@@ -95,7 +97,7 @@ def _lie_apart(table: Array, size: int) -> bool:
     ends = (begins + size * table[:, -1:]).ravel()
     begins = begins.ravel()
     order = np.argsort(begins)
-    # If any two arrays overlap, two that are adjacent in address order do.
+    # If any two arrays overlap, then two arrays that are adjacent in address order overlap.
     return not (begins[order[1:]] < ends[order[:-1]]).any()
 
 

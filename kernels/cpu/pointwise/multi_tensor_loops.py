@@ -18,8 +18,8 @@ from .numba_pointwise import Source, indented
 
 _WORD: Final = numba.int64
 _get, _put = LOAD["int64"], STORE["int64"]
-# The least elements per thread. Adam on one core moves 28 bytes an element at 58 GB/s, so this is
-# 30 us, while starting the threads costs 3.
+# The least number of elements per thread. Adam on one core moves 28 bytes per element at 58 GB/s,
+# so a share takes 30 us, while starting the threads takes 3 us.
 _SHARE: Final = 65536
 # The names of the written variables, each with its expression.
 Results = Sequence[tuple[str, Node]]
@@ -28,7 +28,9 @@ Results = Sequence[tuple[str, Node]]
 def compile_loop(
     results: Results, arrays: Sequence[str], numbers: Sequence[str], dtype: Any
 ) -> Loop:
-    """Return the loop that computes a program's results over arrays of a dtype, with numbers."""
+    """Return the loop that computes a program's results from its variables, `arrays` of one dtype,
+    and its `numbers`.
+    """
     source = _Source(results, arrays, numbers, dtype).text()
     what = f"{len(results)} results over many tensors of {dtype.name}"
     return Loop(load_generated(source, "multi_tensor").loop, [dtype.itemsize], _SHARE, what)
@@ -46,8 +48,8 @@ def walker() -> Any:
 
 @compiled("optimizers over many tensors")
 def _read(operands: Any, rows: Any, width: Any, table: Any, array_type: Any) -> Any:
-    """Fill a table from a tuple of arrays. Return the number of elements of all rows, or -1 if an
-    object's type is not array_type (an address; 0 accepts any type).
+    """Fill a table from a tuple of arrays. Return the number of elements of all rows, or -1 if the
+    address of an object's type is not array_type. array_type = 0 accepts any type.
     """
     total = np.int64(0)
     for row in range(rows):
@@ -73,8 +75,8 @@ def _walk(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     begin: Any, end: Any,
 ) -> None:  # fmt: skip
-    """Process the elements from begin to end, counted over all rows. The numbers of a row are
-    `step` after the numbers of the row before.
+    """Process the elements from begin to end, counted over all rows. The numbers of row i begin at
+    index i * step of `numbers`.
     """
     pointers = stack_words(width + constants)
     row = np.int64(0)
@@ -94,7 +96,8 @@ def _walk(
         row += 1
 
 
-# The words of a job: the arguments of _walk, then total and elements per share.
+# The words of a job: the first seven arguments of _walk, the total number of elements, and the
+# number of elements per share.
 @compiled(alone=False)
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
     """Process `shares` shares of equal size, beginning with share number `first`."""
@@ -114,7 +117,7 @@ def _walk_shares(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     total: Any, threads: Any, pool: Any,
 ) -> None:  # fmt: skip
-    """Process all elements on `threads` threads; pool is the address of the pool's function."""
+    """Process all elements on `threads` threads; pool is the address of the pool's C function."""
     job = stack_words(np.int64(9))
     _put(job, 0, loop)
     _put(job, 1, table)
@@ -135,8 +138,8 @@ def _walk_shares(
 class _Source(Source):
     """The source of a program's loop: arrays are updated in place, numbers are loaded once."""
 
-    # The loop may write several arrays, and writes to addresses that it reads, so LLVM must know of
-    # aliasing.
+    # The loop may write several arrays, and writes to addresses that it also reads, so LLVM must
+    # assume aliasing.
     _memory = "LOAD", "STORE"
 
     def __init__(

@@ -1,10 +1,10 @@
-"""A scalar body as one compiled inner loop per dtypes, for large tensors.
+"""A scalar body as one compiled inner loop per combination of dtypes, for large tensors.
 
-The loop takes addresses and a count, so that one launcher serves all bodies. It only gets
-contiguous memory, which LLVM vectorizes; the launcher packs other layouts into blocks. Bodies have
-no fast-math flags: they round as NumPy's ufuncs do, with the right results for NaN, inf and -0.0.
-Of the functions that bodies call, only the functions of vector_math let LLVM fuse a product and a
-sum (the flag `contract`). Common subexpressions are computed once.
+The loop takes addresses and a count, so that one launcher serves all bodies. The loop only gets
+contiguous memory, so that LLVM can vectorize it; the launcher packs other layouts into blocks.
+Bodies have no fast-math flags: they round as NumPy's ufuncs do, with the right results for NaN, inf
+and -0.0. Among the functions that bodies call, only the functions of vector_math let LLVM fuse a
+product and a sum (the flag `contract`). Common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ..jit.source_stamp import can_round_float16, sources_stamp
 from ..jit.waiting import describe_kernel
 
 _SAME: Final = "{0}"
-# The functions of vector_math, and the three that are valid only up to vector_math.FAR.
+# _UNARY are vector_math's functions of one number. The three in _NEAR, below, are valid only up to
+# vector_math.FAR.
 _UNARY: Final = (
     "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "sin", "cos", "tan",
 )  # fmt: skip
@@ -55,8 +56,8 @@ _ARITHMETIC: Final = {
     "logical_and": "{0} & {1}",
     "logical_or": "{0} | {1}",
     "logical_xor": "{0} != {1}",
-    # NaN stays NaN. {1} is usually a single number, so its NaN test is done before the loop:
-    # clamping 1e6 bfloat16 takes 175 us instead of 221 (AMD EPYC, Zen 4).
+    # These keep NaN. {1} is usually a single number, so the compiled code tests it for NaN before
+    # the loop: clamping 1e6 bfloat16 takes 175 us instead of 221 (AMD EPYC, Zen 4).
     "minimum": "select({1} != {1}, {1}, select({0} >= {1}, {1}, {0}))",
     "maximum": "select({1} != {1}, {1}, select({0} <= {1}, {1}, {0}))",
     "sign": "select({0} > {T}(0), {T}(1), select({0} < {T}(0), {T}(-1), {T}(0)))",
@@ -106,17 +107,17 @@ _FLOATING: Final = {
 
 _SHORT_POWERS: Final = {-1.0: "{T}(1) / {0}", -2.0: "{T}(1) / ({0} * {0})"}
 _QUICK: Final = ("div", "reciprocal", "sqrt", "rsqrt", "copysign", "signbit")
-# Functions that are as fast as a table look-up.
+# Functions whose compiled code is as fast as a table look-up.
 _AS_A_LOOK: Final = ("exp", "expm1", "tanh")
-# The least elements per thread: starting threads costs 3 us, the time of 30000 float32 additions,
-# or 10000 exponentials, on one core (AMD EPYC, Zen 4; add is faster on two from 1e5 elements, tanh
-# from 2e4).
+# The least number of elements per thread. Starting threads takes 3 us; in this time, one core
+# computes 30000 float32 additions or 10000 exponentials. Two threads are faster than one from 1e5
+# elements on for add, and from 2e4 on for tanh (AMD EPYC, Zen 4).
 _CHEAP_SHARE: Final = 65536
 _COSTLY_SHARE: Final = 8192
 
 
 def value_dtype(dtypes: Sequence[Any]) -> Any:
-    """Return the dtype of T(...) in the body: the promoted dtype of the inputs that are not
+    """Return the dtype {T} of the body's values: the promoted dtype of the inputs that are not
     bool.
     """
     values = [WIDE.get(dtype, dtype) for dtype in dtypes if dtype.kind != "b"]
@@ -126,9 +127,9 @@ def value_dtype(dtypes: Sequence[Any]) -> Any:
 def can_compile(tree: Node, dtypes: Sequence[Any]) -> bool:
     """Return whether Numba can compile the body for these dtypes, with half types in float32.
 
-    NumPy computes divisions and powers of integers, because it checks for zeros first; bool; and
-    unsigned integers wider than 8 bits, because Numba promotes them to floats next to its own
-    integers.
+    NumPy computes divisions and powers of integers, because it checks for zeros first. NumPy also
+    computes bodies whose inputs are all bool, and bodies with unsigned integers wider than 8 bits,
+    because Numba converts these to floats if they are combined with its own integers.
     """
     if any(dtype.kind == "u" and dtype.itemsize > 1 for dtype in dtypes):
         return False
@@ -164,15 +165,15 @@ def compile_loop(
     numbers: Collection[str] = (),
 ) -> Any:
     """Compile the inner loop of tree with Numba; return a compiler.Loop. `names` and `dtypes` are
-    the names and dtypes of the inputs. `numbers` are the names of 0-d inputs next to an output with
-    axes.
+    the names and dtypes of the inputs. `numbers` are the names of the inputs that are 0-d although
+    the output has axes.
 
     Thread  one at a time
-    Note    1e6 float32 * 0.9 in place, in us on one core of an AMD EPYC (Zen 4): 44; 74 if the
-            number is expanded to a block
+    Note    1e6 float32 * 0.9 in place takes 44 us on one core of an AMD EPYC (Zen 4), and 74 us if
+            the number is expanded to a block
     """
     source = Source([tree], names, dtypes, out_dtype, numbers).text()
-    # A number is at one address for all elements; with item size 0 it counts as contiguous.
+    # A number has one address for all elements. With item size 0 the number counts as contiguous.
     itemsizes = [0 if n in numbers else d.itemsize for n, d in zip(names, dtypes, strict=True)]
     itemsizes.append(out_dtype.itemsize)
     share = _CHEAP_SHARE if _is_cheap(tree) else _COSTLY_SHARE
@@ -190,7 +191,7 @@ def find_pointwise_loop(
     out_dtype: Any,
     numbers: Collection[str] = (),
 ) -> Any:
-    """Return the loop of compile_loop; if it is stored, it is loaded without Numba."""
+    """Return the loop of compile_loop, which is loaded without Numba if it is stored."""
     given = tree, tuple(names), tuple(dtypes), out_dtype, tuple(numbers)
     return find_loop("pointwise.numba_pointwise", "compile_loop", *given)
 
@@ -201,8 +202,8 @@ def _is_cheap(tree: Node) -> bool:
 
 
 def looks_up(tree: Node, dtypes: Sequence[Any], out_dtype: Any) -> bool:
-    """Return whether the body is a function of one half type that is slower than a table
-    look-up.
+    """Return whether a table look-up is faster than computing the body. A table needs a single
+    input, whose half type is also the output's.
     """
     if len(dtypes) != 1 or dtypes[0] is not out_dtype or out_dtype not in WIDE:
         return False
@@ -212,9 +213,7 @@ def looks_up(tree: Node, dtypes: Sequence[Any], out_dtype: Any) -> bool:
 
 
 class Source:
-    """The source of one generated module, made from one tree, or, in multi_tensor, from several
-    trees.
-    """
+    """The source of one generated module, made from one tree, or from several for multi_tensor."""
 
     _memory = "LOAD_APART", "STORE_APART"
 

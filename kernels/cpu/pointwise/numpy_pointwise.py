@@ -1,11 +1,11 @@
 """A scalar body as calls of NumPy ufuncs, for small tensors.
 
-A body that is one ufunc of its inputs, in order, is that ufunc. Any other body becomes a generated
-function with one line per primitive, which reuses the memory of results that are not needed again.
-Literals are Python numbers, which take the dtype of their operands.
+If a body applies one ufunc to its inputs in order, its function is that ufunc. Any other body
+becomes a generated function with one line per primitive, which reuses the memory of results that
+are not needed again. Literals are Python numbers, which take the dtype of the other operands.
 
-The functions at the end implement differences between PyTorch and NumPy: sign(nan) is 0, and
-integer division by zero raises an error, like a 0-d negative integer exponent.
+The functions at the end differ from NumPy's as PyTorch does: sign(nan) is 0, integer division by
+zero raises an error, and negative powers of integers are rounded towards zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array = Any
 
 
 def fold(tree: Node) -> Node:
-    """Return tree with calls on literals evaluated, and short powers as products and roots."""
+    """Return tree with calls of literals evaluated, and short powers as products or roots."""
     made: dict[Node, Node] = {}
     for node in walk(tree):
         made[node] = node
@@ -42,7 +42,7 @@ def fold(tree: Node) -> Node:
 
 
 def _short_power(x: Node, exponent: float) -> Node | None:
-    # Also for x = -inf, as in PyTorch: sqrt gives NaN, while pow(-inf, 0.5) would be inf.
+    # This changes the result for x = -inf, as in PyTorch: sqrt gives NaN, pow(-inf, 0.5) gives inf.
     square = Call("square", (x,))
     if exponent == 3:
         return Call("mul", (square, x))
@@ -52,12 +52,13 @@ def _short_power(x: Node, exponent: float) -> Node | None:
 
 def _worked_out(primitive: str, args: Iterable[Any]) -> Node:
     dtype = np.int64 if primitive.startswith("bitwise") or primitive == "gcd" else np.float64
-    # errstate instead of @silent: this runs once per body, and before FUNCTIONS is complete.
+    # np.errstate is used instead of @silent, because this code runs only once per body, and before
+    # FUNCTIONS is complete.
     with np.errstate(all="ignore"):
         value = FUNCTIONS[primitive](*[np.asarray(arg.value, dtype) for arg in args]).item()
     whole = all(isinstance(arg.value, int) for arg in args)
-    # Integers stay integers, so that integer bodies do as well, unless float64 cannot hold them
-    # exactly.
+    # The result of integer literals stays an integer, so that integer bodies keep their dtype,
+    # unless float64 cannot hold the result exactly.
     return Literal(int(value) if whole and value % 1 == 0 and abs(value) < 2**53 else value)
 
 
@@ -83,7 +84,7 @@ class _Writer:
     def __init__(self, body: Body, tree: Node) -> None:
         self._body, self._tree = body, tree
         self._order = list(walk(tree))
-        # Literals that are passed to ufuncs: value -> variable.
+        # Literals that are passed to ufuncs: (value, sign) -> variable.
         self._constants: dict[tuple[float, float], str] = {}
         self._last_use: dict[Node, Call] = {}
         self._inputs: dict[Node, frozenset[Node]] = {}
@@ -108,8 +109,7 @@ class _Writer:
         if fresh == lines:
             source += [f"    {line}" for line in lines]
         else:
-            # A 0-d result is a NumPy scalar, which cannot be reused as an output: that raises
-            # TypeError.
+            # A 0-d result is a NumPy scalar. Passing this scalar as an output raises TypeError.
             source += ["    try:", *[f"        {line}" for line in lines]]
             source += ["    except TypeError:", *[f"        {line}" for line in fresh]]
         return define_silent("\n".join(source), "function", names)
@@ -157,16 +157,16 @@ class _Writer:
         return f"return _full(_broadcast({shapes}), {result}, x0.dtype)"
 
     def _lent(self, node: Call, memory: dict[Node, str]) -> str | None:
-        """Return the variable of an argument that is last used here, with the result's shape and
-        dtype.
+        """Return the variable of an argument that no later call uses, and that has the shape and
+        dtype of the result.
         """
         for arg in node.args:
             if (
                 arg in memory
                 and self._last_use[arg] is node
                 and gives_bool(arg) == gives_bool(node)
-                # Equal inputs mean equal shapes: no other argument can broadcast the result to a
-                # larger one.
+                # If both depend on the same inputs, both have the same shape: no other argument can
+                # broadcast the result to a larger shape.
                 and self._inputs[arg] == self._inputs[node]
             ):
                 return memory[arg]
@@ -186,9 +186,9 @@ class _Writer:
 class _Constants(dict[Any, tuple[Any, ...]]):
     """The literals of a function, by the dtype of the operands.
 
-    For floating dtypes they are 0-d arrays, which ufuncs take in half the time of Python numbers.
-    For integer dtypes they are Python numbers, so that NumPy rejects numbers that the dtype cannot
-    hold.
+    For floating dtypes, literals are 0-d arrays, which ufuncs convert in half the time of Python
+    numbers. For integer dtypes, literals are Python numbers, so that NumPy rejects numbers that the
+    dtype cannot hold.
     """
 
     def __init__(self, keys: tuple[tuple[float, float], ...]) -> None:
@@ -209,17 +209,17 @@ def gives_bool(node: Node) -> bool:
 
 
 def writes_anywhere(function: Any) -> bool:
-    """Return whether function is a ufunc that writes correctly into an out of any strides.
+    """Return whether function is a ufunc that writes correctly into an `out` with any strides.
 
-    Note    NumPy 2.4 silently writes these predicates of floats to wrong places of an out that is
-            not contiguous
+    Note    for floats, NumPy 2.4 silently writes the results of the ufuncs in _OF_CONTIGUOUS_OUT to
+            wrong positions of an `out` that is not contiguous
     """
     return isinstance(function, np.ufunc) and function not in _OF_CONTIGUOUS_OUT
 
 
 def gives(function: Any, dtype: Any, out_dtype: Any) -> bool:
-    """Return whether a ufunc on inputs of one dtype gives this out_dtype: before NumPy 2.1,
-    rounding ufuncs convert integers to floats.
+    """Return whether the ufunc `function` gives `out_dtype` for inputs of `dtype`. Before NumPy
+    2.1, rounding ufuncs convert integers to floats.
     """
     try:
         function.resolve_dtypes((*[dtype] * function.nin, out_dtype))
@@ -251,7 +251,7 @@ def _sign(x: Array) -> Array:
 
 @silent
 def _where(condition: Array, x: Array, y: Array) -> Array:
-    """Return np.where of the arguments, in half the time if shapes and dtypes agree."""
+    """Return np.where(condition, x, y), in half the time if shapes and dtypes agree."""
     if condition.__class__ is np.ndarray and x.__class__ is np.ndarray and condition.ndim:
         shape = condition.shape
         if x.shape == shape or not x.ndim:
@@ -288,9 +288,9 @@ def _round(x: Array) -> Array:
 @silent
 def _pow(x: Array, y: Array) -> Array:
     if not getattr(y, "ndim", 0) and x.dtype.kind == "f":
-        # Numba and `fold` give the same results. NumPy takes 0.2 us per element for a cube.
-        # Exponents are compared as Python numbers, because NumPy's comparison costs as much as the
-        # power.
+        # Compiled bodies and `fold` replace these powers in the same way. np.power takes 0.2 us per
+        # element for a cube. Exponents are compared as Python numbers, because NumPy's comparison
+        # takes as long as the power.
         exponent = float(y)
         if exponent == 3.0:
             return np.square(x) * x
@@ -323,7 +323,7 @@ def _number_by_number(function: Callable[..., float]) -> Callable[..., Array]:
         x = arrays[0]
         columns = [array.ravel().tolist() for array in arrays]
         result = np.fromiter(map(function, *columns), np.float64, x.size)
-        # A number of the body is a Python float, which does not affect the result's dtype.
+        # A literal of the body is a Python float, which does not affect the result's dtype.
         return result.reshape(x.shape).astype(np.result_type(*given, np.float16))
 
     return silent(apply)

@@ -1,19 +1,20 @@
-"""Orthogonal polynomials; like special.py, for one number.
+"""Orthogonal polynomials of one number, as in special.py.
 
 The fraction of a degree is dropped; for a degree below 0 the polynomials are 0.
 
-Source  Abramowitz and Stegun: recurrences of table 22.7; Chebyshev's by angles, 22.3.15 and
-        22.3.16, which are hyperbolic functions for |x| > 1
+Source  Abramowitz and Stegun: recurrences of table 22.7; Chebyshev's polynomials as functions of an
+        angle, 22.3.15 and 22.3.16, with hyperbolic instead of trigonometric functions for |x| > 1
 """
 
 from __future__ import annotations
 
 import math
 
-# Chebyshev's polynomials of degrees above this are computed from an angle, so that the number of
-# iterations is bounded.
+# Chebyshev's polynomials of larger degrees than this are computed from an angle, so that the number
+# of iterations is bounded.
 _BY_STEPS = 128.0
-# The other polynomials take a step for each degree, and are NaN for larger degrees.
+# The other polynomials take one step per degree. For larger degrees than this they are NaN, unless
+# they overflow before.
 _MOST_STEPS = 1e6
 
 
@@ -45,7 +46,7 @@ def _chebyshev(kind: float, x: float, n: float) -> float:
         return 1.0 if n == 0.0 else 0.0
     sign = 1.0
     if x < 0.0:
-        # Even and odd degrees alternate; the third kind is the fourth one mirrored at x = 0.
+        # T(-x) = s T(x), U(-x) = s U(x), V(-x) = s W(x) and W(-x) = s V(x), where s = (-1)^n.
         x = -x
         sign = 1.0 if n % 2.0 == 0.0 else -1.0
         kind = kind if kind < 3.0 else 7.0 - kind
@@ -67,8 +68,8 @@ def _chebyshev(kind: float, x: float, n: float) -> float:
 
 
 def _chebyshev_of_angle(kind: float, x: float, n: float) -> float:
-    """Return Chebyshev's polynomial for x >= 0, by trigonometric functions, or hyperbolic for x >
-    1.
+    """Return Chebyshev's polynomial for x >= 0, by trigonometric functions for x < 1 and hyperbolic
+    functions for x > 1.
     """
     turns, scale = n, 1.0
     if kind == 2.0:
@@ -141,8 +142,9 @@ def _by_steps(kind: float, x: float, n: float) -> float:
 
 
 def _far_out(kind: float, x: float, n: float) -> float:
-    """Return the result if it overflows: infinity with the sign of the leading term for x outside
-    all zeros; NaN between the zeros, where the sign is unknown.
+    """Return the result of a recurrence that has overflowed. If x is beyond all zeros of the
+    polynomial, this is infinity with the sign of the leading term. If x is between zeros, the sign
+    is unknown, and the result is NaN.
     """
     if kind == 3.0:
         x, last = -x, 0.0 if x < 0.0 else 4.0 * n + 2.0

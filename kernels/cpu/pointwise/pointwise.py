@@ -1,10 +1,10 @@
 """Pointwise kernels of the CPU: one scalar body, computed by NumPy or by Numba.
 
-NumPy computes up to SMALL_LIMIT elements, Numba more. The choice depends on size, dtype and body,
-never on which loops are compiled, so that a result does not depend on earlier calls. For a body of
-one cheap NumPy call the limit is CHEAP_LIMIT, from where threads pay. For bodies with functions
-that NumPy does not have (erf, lgamma ...) it is SPECIAL_LIMIT: NumPy would call a Python function
-for each number, at 60 ns each.
+NumPy computes results of up to SMALL_LIMIT elements, and Numba computes larger ones. The choice
+depends on size, dtype and body, never on which loops are compiled, so that a result does not depend
+on earlier calls. For a body of one cheap NumPy call the limit is CHEAP_LIMIT: several threads are
+faster from there on. For bodies with functions that NumPy does not have (erf, lgamma ...) the limit
+is SPECIAL_LIMIT: without Numba, a Python function is called for each number, at 60 ns per call.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .numpy_pointwise import SCALAR_FUNCTIONS, fold, gives_bool, into_function, 
 
 Array = Any
 
-# Times in us with NumPy and with Numba, on one core of an AMD EPYC (Zen 4), float32, with out: x +
-# y takes 0.9 and 1.9 at 4096 elements, 2.9 and 3.9 at 32768; x / (1 + abs(y)) takes 2.2 and 1.7 at
-# 1024, 3.0 and 2.0 at 4096.
+# Times in us with NumPy and with Numba, for float32 with `out`, on one core of an AMD EPYC (Zen 4).
+# x + y takes 0.9 and 1.9 for 4096 elements, and 2.9 and 3.9 for 32768. x / (1 + abs(y)) takes 2.2
+# and 1.7 for 1024 elements, and 3.0 and 2.0 for 4096.
 SMALL_LIMIT: Final = 4096
 CHEAP_LIMIT: Final = 32768
 _ORDERING: Final = frozenset({"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"})
 _CHEAP: Final = _ORDERING | {"add", "sub", "mul", "div", "neg", "abs", "square"}
 SPECIAL_LIMIT: Final = 64
-# NumPy casts float16 one by one: exp of 256 takes 2.2 us with NumPy and 1.7 with Numba, of 1024 9.6
-# and 2.2, of 4096 28 and 3.3.
+# NumPy casts float16 numbers one by one. exp takes, in us with NumPy and with Numba: 2.2 and 1.7
+# for 256 numbers, 9.6 and 2.2 for 1024, 28 and 3.3 for 4096.
 HALF_LIMIT: Final = 256
 # Powers with these exponents, and the powers in their gradients, are computed as products and
 # roots. The exponent is nearly always a single number, and libm's pow takes 8 ns per element.
@@ -41,7 +41,7 @@ SHORT_EXPONENTS: Final = frozenset({2.0, 3.0, 0.5, -0.5, -1.0, -2.0})
 
 
 class PointwiseKernel:
-    """One body on the CPU. Get it from kernel_for, which makes it once.
+    """The CPU kernel of one body. Use kernel_for, which makes one kernel for each body.
 
     Thread  any, several at once
     Note    `small(*arrays)` is the NumPy version, which returns a new result, for eager calls
@@ -66,14 +66,14 @@ class PointwiseKernel:
         self.limit = SPECIAL_LIMIT if is_special else CHEAP_LIMIT if is_cheap else SMALL_LIMIT
         self.small = self._small_special if is_special else self._small
         self._into = into_function(body)
-        # The loop for each key of dtypes (or the loop that all keys share); None if NumPy computes
-        # any size.
+        # For each key of dtypes: the compiled loop, or _run_wide if compiled code may not hold the
+        # dtypes, or None if NumPy computes results of any size.
         self._loops: dict[Any, Callable[..., None] | None] = {}
         self._exponent = _exponent_of(body)
         self._short: dict[float, PointwiseKernel] = {}
 
     def run(self, arrays: Sequence[Array], out: Array) -> None:
-        """Write the body of arrays, which broadcast to out, into out.
+        """Compute the body of `arrays`, which broadcast to out's shape, and write it into out.
 
         Note    inputs may overlap out in any way; half types are computed in float32 and rounded
                 once
@@ -86,7 +86,7 @@ class PointwiseKernel:
             self.run_large(arrays, out)
 
     def compute(self, arrays: Sequence[Array], out: Array) -> None:
-        """Do the same as `run`, if no dtype is a half type."""
+        """Do the same as `run`, only for dtypes that are not half types."""
         if out.size <= self.limit:
             self.run_small(arrays, out)
         else:
@@ -101,8 +101,8 @@ class PointwiseKernel:
     def small_among_halves(
         self, dtypes: Sequence[Any], out_dtype: Any, size: int
     ) -> Callable[..., Array] | None:
-        """Return `small` for arrays of these dtypes, some of them half types, and a result of
-        `size` elements; None if run_large is faster.
+        """Return a version of `small` for arrays of these dtypes, some of which are half types, and
+        a result of `size` elements. Return None if run_large is faster.
         """
         if not self.is_small_among_halves(size):
             return None
@@ -125,8 +125,9 @@ class PointwiseKernel:
     ) -> Callable[[tuple[Array, ...]], None] | None:
         """Do the same as `compute`, with Numba if it can compile the body for these dtypes.
 
-        Return a function of a tuple for later calls with operands of the same dtypes, 0-d where
-        these are 0-d; None if the next operands must be checked again.
+        Return the loop, a function of the tuple (*arrays, out), for later calls whose operands have
+        the same dtypes, and are 0-d where the present ones are 0-d. Return None if the operands of
+        the next call must be checked again.
         """
         dtype, at = out.dtype, self._exponent
         if at is not None and not arrays[at].shape and _is_as_wide(arrays[at].dtype, dtype):
@@ -140,7 +141,7 @@ class PointwiseKernel:
                 key: Any = *[(one.dtype, one.ndim == 0 < out.ndim) for one in arrays], dtype
                 break
         else:
-            key = dtype  # all have one dtype: a third of the look-up time
+            key = dtype  # all have one dtype; this key takes a third of the time of a tuple
         try:
             loop = self._loops[key]
         except KeyError:
@@ -157,8 +158,8 @@ class PointwiseKernel:
     def _compile_or_serve(
         self, key: Any, arrays: Sequence[Array], out: Array
     ) -> Callable[..., None] | None:
-        """Return the compiled loop; None while NumPy must compute."""
-        # Imported late, because importing fastdist needs none of these modules.
+        """Compile the loop and return it; return None while NumPy must be used."""
+        # Imported late, so that importing fastdist does not import these modules.
         from ..jit.background import compile_later, numpy_serves
 
         numbers = [n for n, one in zip(self._names, arrays) if one.ndim == 0 < out.ndim]
@@ -170,7 +171,7 @@ class PointwiseKernel:
         return None
 
     def _with_exponent(self, exponent: float) -> PointwiseKernel:
-        """Return the kernel for a constant exponent, whose powers are products and roots."""
+        """Return the kernel for a constant exponent, which computes powers as products or roots."""
         found = self._short.get(exponent)
         if found is None:
             assert self._exponent is not None
@@ -206,7 +207,7 @@ class PointwiseKernel:
                     if not dtypes or not can_compile(self._tree, dtypes):
                         pass
                     elif self._is_step and is_half([*dtypes, out_dtype]):
-                        pass  # rounding to float32 would lose the difference to the next number
+                        pass  # nextafter in float32 would be rounded back to the same half number
                     elif can_hold([*dtypes, out_dtype]):
                         loop = find_pointwise_loop(
                             self._tree, self._names, dtypes, out_dtype, numbers
@@ -247,8 +248,8 @@ def _is_as_wide(dtype: Any, other: Any) -> bool:
 
 
 def _exponent_of(body: Body) -> int | None:
-    """Return the index of the input that is the exponent of all powers in a body, and has no other
-    use there.
+    """Return the index of the only input that occurs in the exponents of a body's powers. Return
+    None if there is no such input, or if the body has no other input.
     """
     powers = [one for one in walk(body.tree) if isinstance(one, Call) and one.primitive == "pow"]
     names = {one.id for power in powers for one in walk(power.args[1]) if isinstance(one, Name)}
@@ -258,5 +259,6 @@ def _exponent_of(body: Body) -> int | None:
 def kernel_for(body: Body) -> PointwiseKernel:
     """Return the kernel of a body, the same object each time."""
     kernel: PointwiseKernel | None = body.readings.get("cpu")
-    # setdefault, because two threads may get here together, and both must return the same kernel.
+    # setdefault is used, because two threads may be here at the same time, and both must return the
+    # same kernel.
     return kernel or body.readings.setdefault("cpu", PointwiseKernel(body))

@@ -1,7 +1,7 @@
-"""Special functions of one number, for Python floats, and compiled with Numba.
+"""Special functions that NumPy does not have, of one number, in Python or compiled with Numba.
 
-NumPy does not have them. Small pointwise kernels call them for each number; for large ones the same
-source is compiled. Both compute in float64 and round once.
+Small pointwise kernels call the Python functions once for each number. Large kernels use the same
+source, compiled. Both compute in float64 and round once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def lgamma(x: float) -> float:
     """Return log |gamma(x)|; inf at 0, -1, -2 ... and at both infinities."""
     if x == -math.inf or (x <= 0.0 and x == math.floor(x)):
         return math.inf
-    # Python's math.lgamma raises OverflowError above this, where the result overflows float64.
+    # Above this limit the result overflows float64, and math.lgamma raises OverflowError.
     if x > 2.55e305:
         return math.inf
     return math.lgamma(x)
@@ -75,13 +75,13 @@ def digamma(x: float) -> float:
     if x < 0.0:
         if x == -math.inf or x == math.floor(x):
             return math.nan
-        # The angle is computed from the distance to the nearest integer, which is exact. pi * x
-        # would lose the relevant digits, and x - floor(x) would lose the digits of an x just below
-        # an integer.
+        # The angle is computed from the distance to the nearest integer, because this distance is
+        # exact. pi * x would lose the relevant digits, and x - floor(x) would lose the digits of an
+        # x just below an integer.
         reflected = -math.pi / math.tan(math.pi * (x - math.floor(x + 0.5)))
         x = 1.0 - x
-    # Near the positive root the recurrence cancels; the series about the root does not. The root is
-    # stored in two parts, so that the distance from it is exact.
+    # Near the positive root, cancellation makes the recurrence inaccurate, but not the series about
+    # the root. The root is stored in two parts, so that the distance from the root is exact.
     if abs(x - 1.4616321449683622) < 0.1:
         t = (x - 1.4616321449683622) - 9.549995429965697e-17
         return t * _polynomial(t, _ABOUT_ROOT) + reflected
@@ -165,7 +165,7 @@ def erfinv(x: float) -> float:
         y = math.sqrt(w + math.log(2.0) - 0.5 * math.log(math.pi * w))
     y = y * x if w < 16.0 else math.copysign(y, x)
     for _ in range(2):
-        # Near the ends erfc keeps the digits of the residual, while erf is close to 1.
+        # For |x| near 1, erf is close to 1, so erfc is used, which keeps the residual's digits.
         if abs(x) < 0.5:
             residual = math.erf(y) - x
         else:
@@ -177,7 +177,7 @@ def erfinv(x: float) -> float:
 
 def zeta(s: float, q: float) -> float:
     """Return Hurwitz's zeta, the sum over k >= 0 of 1 / (q + k)^s. It is inf at s = 1 and at q = 0,
-    -1, -2 ..., and NaN for s below 1, and for q below 0 if s is not an integer.
+    -1, -2 ... It is NaN for s below 1, and for other negative q if s is not an integer.
     """
     if s == 1.0:
         return math.inf
@@ -208,10 +208,10 @@ def erfcx(x: float) -> float:
 
 
 def erfcx_positive(x: float) -> float:
-    """Return erfcx for x >= 0: as a product, and from 10 on by its asymptotic series."""
+    """Return erfcx for x >= 0: as a product for x < 10, and else by its asymptotic series."""
     if x < 10.0:
-        # x * x as a sum of two parts: the rounding error of the square would be multiplied by x *
-        # x.
+        # exp would multiply the relative rounding error of x * x by x * x, so x * x is split into
+        # two parts.
         high = math.floor(x * 1024.0) / 1024.0
         return math.exp(high * high) * math.exp((x - high) * (x + high)) * math.erfc(x)
     y = 0.5 / x / x
@@ -244,8 +244,8 @@ def ndtri(p: float) -> float:
 def i0e(x: float) -> float:
     """Return exp(-|x|) times the modified Bessel function of the first kind of order 0.
 
-    Source  its power series, and from 20 on the asymptotic one (Abramowitz and Stegun 9.6.10 and
-            9.7.1)
+    Source  the power series up to |x| = 20, and the asymptotic series above 20 (Abramowitz and
+            Stegun 9.6.10 and 9.7.1)
     """
     return bessel_ie(0.0, abs(x))
 
@@ -256,7 +256,9 @@ def i1e(x: float) -> float:
 
 
 def bessel_ie(order: float, x: float) -> float:
-    """Return exp(-x) I(x), the modified Bessel function of order 0 or 1, for x >= 0."""
+    """Return exp(-x) I(x), x >= 0, for I, the modified Bessel function of the first kind of order 0
+    or 1.
+    """
     if x != x or x == math.inf:
         return x if x != x else 0.0
     term, total, k = 1.0, 1.0, 1.0
@@ -313,7 +315,7 @@ def gamma_density(a: float, x: float) -> float:
     """Return x^a exp(-x) / gamma(a + 1)."""
     if a < 20.0:
         return math.exp(a * math.log(x) - x - lgamma(a + 1.0))
-    # In terms of the distance from a, because log gamma would lose digits here.
+    # The density is computed from the distance x - a, because log gamma would lose digits here.
     d = (x - a) / a
     if d == -1.0:
         return 0.0
@@ -345,7 +347,9 @@ def _lower_series(a: float, x: float) -> float:
 
 
 def _upper_fraction(a: float, x: float) -> float:
-    """Return gamma(a, x) / (x^(a - 1) exp(-x)), x >= a + 1, by Lentz's method."""
+    """Return the upper incomplete gamma function of (a, x) divided by x^(a - 1) exp(-x), for x >= a
+    + 1, by Lentz's method.
+    """
     b = x - a + 1.0
     c, d = 1e300, 1.0 / b
     h, step, k = d, 0.0, 1.0
@@ -364,8 +368,8 @@ def gamma_slope(a: float, x: float) -> float:
     """Return dx / da at constant P(a, x): the gradient of a gamma-distributed number x by its shape
     a.
 
-    Source  -(dP / da) / (dP / dx), with the derivative of P's series; above a = 10,000 by Wilson
-            and Hilferty's cube root formula, and far above a by the derivative of Q's continued
+    Source  -(dP / da) / (dP / dx), with the derivative of P's series; for a > 10,000, Wilson and
+            Hilferty's cube root formula; for x far above a, the derivative of Q's continued
             fraction
     """
     if not (a > 0.0 and x >= 0.0) or x == math.inf:
@@ -377,7 +381,7 @@ def gamma_slope(a: float, x: float) -> float:
         n = t - 1.0 + 1.0 / (9.0 * a)
         return t * t * t + t * t * (1.0 / (3.0 * a) - 1.5 * n)
     if x > 1.5 * a + 10.0:
-        # The change with a is small, and so is the error of this finite difference.
+        # The fraction changes little with a, so the error of this finite difference is small.
         h = 1e-5 * (1.0 + a)
         change = (_upper_fraction(a + h, x) - _upper_fraction(a - h, x)) / (2.0 * h)
         return (math.log(x) - digamma(a)) * _upper_fraction(a, x) + change

@@ -38,7 +38,7 @@ from . import bessel, orthogonal_polynomials, polynomials, special
 
 Function = Callable[..., Any]
 
-# Up to this angle the three-part reduction is accurate to the last bits.
+# Up to this angle, the reduction by pi / 2, which has three parts, is accurate to the last bits.
 FAR: Final = {"float32": 2.0**28, "float64": 2.0**27}
 
 for _function in (*special.COMPILED, *bessel.COMPILED, *orthogonal_polynomials.COMPILED):
@@ -68,7 +68,9 @@ def functions(dtype: str) -> dict[str, Function]:
 
 
 def _polynomial(dtype: str, coefficients: tuple[float, ...]) -> Function:
-    """Return Horner's rule, unrolled in source: LLVM would unroll a loop over a tuple too late."""
+    """Return a function that evaluates a polynomial by Horner's rule. The rule is unrolled in the
+    source, because LLVM would unroll a loop over a tuple too late.
+    """
     number = np.dtype(dtype).type
     scope: dict[str, Any] = {f"c{i}": number(c) for i, c in enumerate(coefficients)}
     text = "c0"
@@ -89,10 +91,10 @@ def _exponentials(dtype: str) -> tuple[Function, Function]:
     # Adding this number rounds to an integer, which is then in the last bits of the sum.
     rounder = number(1.5 * 2.0 ** (23 if is_32 else 52))
     log2_e, one = number(1 / math.log(2)), number(1)
-    # ln 2 as a sum of two numbers; the first one times a small integer is exact.
+    # ln 2 as a sum of two numbers. The product of the first number and a small integer is exact.
     high = number(0.693359375 if is_32 else 0.693147175014019)
     low = number(-0.00021219444 if is_32 else 5.5459262969660605e-09)
-    # Beyond these limits the result is inf or 0, and the two factors below are still finite.
+    # At these limits the result is inf or 0 already, and the two factors in `exp` are still finite.
     top, bottom = (number(89.5), number(-104.5)) if is_32 else (number(710.5), number(-746.0))
     bias, shift = (integer(127), integer(23)) if is_32 else (integer(1023), integer(52))
     halving = integer(1)
@@ -114,7 +116,7 @@ def _exponentials(dtype: str) -> tuple[Function, Function]:
         y = select(x > top, top, x)
         k, p = reduced(select(y < bottom, bottom, y))
         half = integer(k >> halving)
-        # Two factors, because a single one would overflow, or round a subnormal result twice.
+        # A single factor 2^k would overflow, or would round a subnormal result twice.
         return (one + p) * power_of_two(half) * power_of_two(integer(k - half))
 
     @_inline
@@ -142,7 +144,7 @@ def _from_exponentials(dtype: str, exp: Function, expm1_bounded: Function) -> di
 
     @_inline
     def sigmoid(x: Any) -> Any:
-        # exp of -|x| never overflows, and keeps the small results for negative x.
+        # exp(-|x|) never overflows, and small results, for negative x, keep their digits.
         e = exp(-fabs(x))
         return select(x < zero, e, one) / (one + e)
 
@@ -200,7 +202,7 @@ def _log1p(dtype: str, log: Function) -> Function:
     @_inline
     def log1p(x: Any) -> Any:
         u = one + x
-        # Correct, to first order, for the rounding error of 1 + x.
+        # The second term corrects for the rounding error of 1 + x, to first order.
         y = log(u) + (x - (u - one)) / u
         y = select(u == zero, -infinity, y)
         return select((x == zero) | (x == infinity), x, y)
@@ -220,7 +222,8 @@ def _error_function(dtype: str, exp: Function) -> Function:
 
         @_inline
         def far(t: Any) -> Any:
-            # A division overlaps with other arithmetic, and takes half the time of exp.
+            # Instead of exp, divide by the eighth power: a division overlaps with other arithmetic,
+            # and takes half the time of exp.
             root = tail(t)
             fourth = root * root * (root * root)
             return one - one / (fourth * fourth)
@@ -244,8 +247,8 @@ def _error_function(dtype: str, exp: Function) -> Function:
 
 
 def _complement_of_error_function(dtype: str) -> Function:
-    """Return erfc, accurate in its tail; float32 computes in float64, because it needs the
-    exponents.
+    """Return erfc, which is also accurate in its tail. For float32, erfc is computed in float64,
+    because intermediate results need the range of float64.
 
     Source  Shepherd and Laframboise 1981, "Chebyshev approximation of (1 + 2x) exp(x**2) erfc x"
     """
@@ -261,7 +264,8 @@ def _complement_of_error_function(dtype: str) -> Function:
         a = fabs(wide)
         t = select(a > full, full, a)
         square = t * t
-        # Multiply by exp of the rounding error of the square, which is close to 1.
+        # `lost` is the rounding error of the square. Multiplying by 1 - lost, which is close to
+        # exp(-lost), corrects for this error.
         lost = fma(t, t, -square)
         found = scaled((t - three) / (t + three)) * exp(-square) / (one + two * t)
         found = found - found * lost
@@ -273,7 +277,9 @@ def _complement_of_error_function(dtype: str) -> Function:
 
 
 def _circular(dtype: str) -> dict[str, Function]:
-    """Return sin, cos and tan; float32 reduces its angle in float64 and continues in float32."""
+    """Return sin, cos and tan. For float32, angles are reduced in float64, and the functions of the
+    reduced angles are computed in float32.
+    """
     number = np.dtype(dtype).type
     is_64 = dtype == "float64"
     # pi / 2 as a sum of three numbers; with fma the first subtraction is exact.
@@ -325,7 +331,7 @@ def _circular(dtype: str) -> dict[str, Function]:
 
 
 def _divisions(dtype: str) -> dict[str, Function]:
-    """Return NumPy's remainder and floor_divide, whose results take the sign of the divisor."""
+    """Return NumPy's floor_divide, and its remainder, which has the sign of the divisor."""
     number = np.dtype(dtype).type
     zero, half, one = number(0), number(0.5), number(1)
 

@@ -1,4 +1,4 @@
-"""Cumulative extremes and linear recurrences of many elements, by the loops of scan_loops."""
+"""Cumulative extremes and linear recurrences of many elements, by the loops of scan_loops.py."""
 
 from __future__ import annotations
 

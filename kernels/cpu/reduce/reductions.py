@@ -1,6 +1,6 @@
 """Reductions over axes, on the CPU.
 
-`out` has x's shape without the axes.
+`out` has x's shape without the reduced axes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .sums import add_up, log_of_total
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
-# Up to this many numbers, variances are computed in float64, which is as fast.
+# Up to this many numbers, variances are computed in float64, which is as fast as float32.
 _FEW = 4096
 
 
 @silent
 def sum(x: Array, out: Array, axes: Axes) -> None:
-    """Write the sums of x over axes into out, which has x's shape without them.
+    """Write the sums of x over axes into out.
 
-    Adds in out's dtype, pairwise or in parts (see add_up), in the same order for any number of
-    threads.
+    Terms are added in out's dtype, pairwise or in parts (see add_up), in the same order for any
+    number of threads.
     """
     add_up(x, axes, dtype=out.dtype, out=out)
 
@@ -45,35 +45,35 @@ def prod(x: Array, out: Array, axes: Axes) -> None:
 
 @silent
 def amax(x: Array, out: Array, axes: Axes | None) -> None:
-    """Write the largest element over axes, or of all if axes is None, into out; NaN if one is
-    NaN.
+    """Write the largest elements over axes into out, or that of the whole x if axes is None. A
+    result is NaN if one of its elements is NaN.
     """
     np.copyto(out, np.maximum.reduce(x, axis=axes))
 
 
 @silent
 def amin(x: Array, out: Array, axes: Axes | None) -> None:
-    """Write the smallest element over axes, or of all if axes is None, into out; NaN if one
-    is NaN.
+    """Write the smallest elements over axes into out, or that of the whole x if axes is None. A
+    result is NaN if one of its elements is NaN.
     """
     np.copyto(out, np.minimum.reduce(x, axis=axes))
 
 
 @silent
 def all(x: Array, out: Array, axes: Axes) -> None:
-    """Write whether all elements over axes are not 0 into out, which is bool or uint8."""
+    """Write into out, which is bool or uint8, whether all elements over axes are nonzero."""
     np.copyto(out, np.logical_and.reduce(x, axis=axes), casting="unsafe")
 
 
 @silent
 def any(x: Array, out: Array, axes: Axes) -> None:
-    """Write whether any element over axes is not 0 into out, which is bool or uint8."""
+    """Write into out, which is bool or uint8, whether any element over axes is nonzero."""
     np.copyto(out, np.logical_or.reduce(x, axis=axes), casting="unsafe")
 
 
 @silent
 def count_nonzero(x: Array, out: Array, axes: Axes) -> None:
-    """Write the number of elements over axes that are not 0 into out, which is int64."""
+    """Write into out, which is int64, the number of nonzero elements over axes."""
     np.add.reduce(np.not_equal(x, 0), axis=axes, dtype=np.int64, out=out)
 
 
@@ -95,7 +95,8 @@ def _deviate(x: Array, axes: Axes, correction: float) -> Array:
     """Return the variances over axes; in float64 if x has few elements, or very large ones."""
     n = math.prod([x.shape[axis] for axis in axes])
     total = _squares(x.astype(np.float64) if x.size <= _FEW else x, axes, n)
-    # The sum of squares may overflow where the result does not. argmax also finds NaN.
+    # The sum of squares may overflow where the variance does not. If there is a NaN, argmax returns
+    # its index.
     if total.size and total.dtype != np.float64 and not total.item(total.argmax()) < math.inf:
         total = _squares(x.astype(np.float64), axes, n)
     return np.divide(total, max(n - correction, 0.0), total)
@@ -103,7 +104,7 @@ def _deviate(x: Array, axes: Axes, correction: float) -> Array:
 
 @silent
 def var(x: Array, out: Array, axes: Axes, correction: float) -> None:
-    """Write the sums of squared deviations over axes / max(n - correction, 0) into out."""
+    """Write the sums over axes of squared deviations, divided by max(n - correction, 0)."""
     np.copyto(out, _deviate(x, axes, correction), casting="unsafe")
 
 
@@ -122,7 +123,7 @@ def logsumexp(x: Array, out: Array, axes: Axes) -> None:
         out.fill(-np.inf)
         return
     top = np.maximum.reduce(x, axis=axes, keepdims=True)
-    # If the maximum is infinite, it is the result: shifting by it would give inf - inf.
+    # An infinite maximum is the result. It is not subtracted from x, because inf - inf is NaN.
     shift = np.where(np.isinf(top), np.zeros_like(top), top)
     powers = np.exp(np.subtract(x, shift))
     found = log_of_total(powers, add_up(powers, axes), axes)
@@ -131,8 +132,8 @@ def logsumexp(x: Array, out: Array, axes: Axes) -> None:
 
 @silent
 def norm(x: Array, out: Array, axes: Axes, order: float) -> None:
-    """Write (sum of |x|**order)**(1/order) over axes into out; order 0 counts elements that are not
-    0, and inf gives the largest.
+    """Write (sum of |x|**order)**(1/order) over axes into out. Order 0 counts nonzero elements; inf
+    and -inf give the largest and the smallest |x|.
     """
     if order == 2.0:
         np.sqrt(add_up(np.square(x), axes), out=out, casting="unsafe")

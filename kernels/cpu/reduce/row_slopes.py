@@ -1,6 +1,6 @@
 """The gradients of reductions along rows as separate kernels, for double backward, on the CPU.
 
-These work for any size and layout; small_slopes.py has faster kernels for small tensors.
+These work for any size and layout; rows/small_slopes.py has faster kernels for small tensors.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def logsumexp(g: Array, x: Array, out: Array, length: int) -> None:
 
 @silent
 def norm(g: Array, size: Array, x: Array, out: Array, length: int) -> None:
-    """Write g * x / size into out; size: a number for each row, not 0. Shapes as in `var`."""
+    """Write g * x / size into out; size: a nonzero number for each row. Shapes as in `var`."""
     if not x.size:
         return
     rows = x.reshape(-1, length)

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 # The number of elements that are computed in float64 at a time: they stay in the L2 cache.
 _PIECE: Final = 1 << 14
-# Up to this many terms are accumulated in float32, which takes a third of the time.
+# Up to this many terms are accumulated in float32, which takes a third of the time of float64.
 _IN_TURN: Final = 128
 
 
@@ -39,7 +39,7 @@ def _pieces(ufunc: np.ufunc, x: Array, out: Array) -> None:
     last = None
     for start in range(0, len(x), step):
         wide = x[start : start + step].astype(np.float64)
-        first = wide[0, ...]  # [0, ...] is a view even if there is one row
+        first = wide[0, ...]  # [0, ...] gives a view even if x has one axis
         if last is not None:
             ufunc(first, last, out=first)
         ufunc.accumulate(wide, 0, out=wide)
@@ -84,7 +84,7 @@ def cumprod(x: Array, out: Array, axis: int) -> None:
 
 
 def logcumsumexp(x: Array, out: Array, axis: int) -> None:
-    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out; computed as in `cumsum`."""
+    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out, in the dtypes of `cumsum`."""
     _accumulate(np.logaddexp, x, out, axis)
 
 
@@ -106,7 +106,7 @@ def cummin(x: Array, out: Array, indices: Array, axis: int) -> None:
 _MANY: Final = 1 << 14
 
 
-# Each function below compiles a loop by calling it once with small arrays of these dtypes.
+# Each function below compiles a loop by calling it once with small arrays of the given dtypes.
 def _compile_extremes(dtype: Any) -> None:
     one = np.zeros((1, 1), dtype)
     long_scans.extremes(one, one.copy(), np.zeros((1, 1), np.int64), 0, largest=True)
@@ -125,8 +125,8 @@ def _extremes(x: Array, out: Array, indices: Array, axis: int, *, largest: bool)
     elif x.size >= _MANY and not is_numpys_turn(_compile_extremes, x.dtype):
         long_scans.extremes(x, out, indices, axis, largest=largest)
     else:
-        # The index of an extreme is the largest index so far at which x equals the cumulative
-        # result, or is NaN.
+        # The index of an extreme is the largest index so far at which x is NaN or equals the
+        # cumulative result.
         (np.maximum if largest else np.minimum).accumulate(x, axis, out=out)
         column = [1] * x.ndim
         column[axis] = -1
@@ -134,15 +134,15 @@ def _extremes(x: Array, out: Array, indices: Array, axis: int, *, largest: bool)
         np.maximum.accumulate(np.where((x == out) | (x != x), places, 0), axis, out=indices)
 
 
-# Up to this many rows Python's numbers are faster: a step of one row takes a twentieth of the time
-# of a NumPy step over all rows. Both take the same time at this limit (20,000 steps, one core of an
-# AMD EPYC, Zen 4). Both compute in float64.
+# Up to this many rows, Python's numbers are faster than NumPy: a Python step of one row takes a
+# twentieth of the time of a NumPy step over all rows. At this limit, Python and NumPy take the same
+# time (20,000 steps, one core of an AMD EPYC, Zen 4). Both compute in float64.
 _FEW_ROWS: Final = 24
 
 
 @silent
 def _all_rows(factor: Array, x: Array, out: Array) -> None:
-    # [0, ...] is an array even if there is one row; [0] would be a number.
+    # [0, ...] gives an array even if x has one axis; [0] would give a number.
     y = x[0, ...].astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     np.copyto(out[0, ...], y, casting="unsafe")
     for k in range(1, len(x)):
@@ -165,10 +165,10 @@ def _one_row(factor: Array, x: Array, out: Array) -> None:
 
 @silent
 def recurrence(factor: Array, x: Array, out: Array, axis: int, backwards: bool) -> None:
-    """Write y with y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with y[0] =
-    x[0]. If backwards: y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
+    """Write y into out, where y[k] = factor[k] * y[k - 1] + x[k] along axis, beginning with y[0] =
+    x[0]. If backwards, y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
 
-    All have one shape. Computes in float64, or complex128, and rounds once.
+    All arrays have one shape. y is computed in float64 or complex128, and rounded once.
     """
     if not x.size:
         return

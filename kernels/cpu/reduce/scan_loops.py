@@ -1,7 +1,7 @@
 """Cumulative extremes and linear recurrences of many elements, compiled.
 
-Bound by the latency of one step if the axis is the last one, otherwise by memory: then the inner
-loop goes over adjacent rows.
+If the axis is the last one, the latency of one step limits the speed. For other axes memory
+bandwidth does, because the inner loop goes over adjacent rows.
 """
 
 from __future__ import annotations

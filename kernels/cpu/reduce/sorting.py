@@ -17,7 +17,8 @@ def _in_order(x: Array, largest: bool) -> Array:
     """Return the indices that sort the last axis; equal elements keep their order."""
     if not largest:
         return np.argsort(x, axis=-1, kind="stable")
-    # Sorting the reversed axis ascending and reversing the result keeps the order of equals.
+    # Sorting the reversed axis in ascending order, and reversing the result, keeps the order of
+    # equal elements.
     mirrored = np.argsort(np.flip(x, -1), axis=-1, kind="stable")
     places: Array = np.subtract(x.shape[-1] - 1, np.flip(mirrored, -1))
     return places
@@ -42,8 +43,8 @@ _PART: Final = 1 / 8
 
 @silent
 def _chosen(x: Array, k: int, largest: bool) -> Array:
-    """Return the indices of the k largest (or smallest) elements along the last axis, in the order
-    of the axis; of equal elements the first are taken. x contains no NaN.
+    """Return the indices of the k largest (or smallest) elements along the last axis, in ascending
+    order of the indices. Among equal elements, the first ones are chosen. x contains no NaN.
     """
     at = x.shape[-1] - k if largest else k - 1
     bound = np.partition(x, at, -1)[..., at, None]

@@ -1,10 +1,10 @@
 """Sums along axes whose rounding error does not grow with the number of terms.
 
-NumPy adds pairwise along the innermost axis in memory, but along other axes one row after the
-other. Then the sum of 5 million float32 in each of two columns was off by 2e-5, their variance by
-4e-3. With a mean of 1000, the variance was wrong by a factor of 5000. Here such an axis is folded
-first: its n elements are split into 64 parts of n / 64, which are added, and so on until 64 are
-left.
+NumPy adds pairwise along the innermost axis in memory, but along other axes it adds one row after
+the other. So for two columns of 5 million float32 each, NumPy's sums were off by 2e-5 and its
+variances by 4e-3. With a mean of 1000, the variances were wrong by a factor of 5000. Here such an
+axis is folded first: its n elements are split into 64 parts of n / 64 elements, and the parts are
+added to each other. This is repeated until one element is left.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from ..silence import silent
 Array = np.ndarray[Any, Any]
 
 _PARTS: Final = 64
-# Up to _FEW terms may be added in sequence. For long rows folding does not save time (it takes a
-# fifth more for 1000 x 1000, one core of an AMD EPYC), so more terms are allowed: the sum of 1000
-# is off by 1e-6. Arrays with few elements are not checked.
+# Up to _IN_TURN terms may be added in sequence. For rows of _LONG elements or more, folding does
+# not save time (1000 x 1000 takes a fifth more time, on one core of an AMD EPYC). So up to
+# _LONG_IN_TURN of these rows may be added in sequence: a sum of 1000 terms is off by 1e-6. Arrays
+# with up to _LEAST elements are not folded.
 _IN_TURN: Final = 2 * _PARTS
 _LONG: Final = 512
 _LONG_IN_TURN: Final = 1024
@@ -57,7 +58,7 @@ def _added_in_turn(x: Array, axes: tuple[int, ...]) -> list[int]:
 
 @silent
 def _folded(x: Array, axis: int, dtype: Any) -> Array:
-    """Return x with axis summed to one element, by adding up to 64 parts of it at a time."""
+    """Return x summed along axis, which keeps length 1, by adding parts of the axis repeatedly."""
     while x.shape[axis] > 1:
         n = x.shape[axis]
         length = -(-n // _PARTS) if n > _IN_TURN else 1
@@ -83,9 +84,10 @@ def _of_pieces(x: Array, y: Array, rest: int) -> Array:
 
 @silent
 def add_up_products(x: Array, y: Array) -> Array:
-    """Return the sums of x * y along rows, (rows, 1), of matrices of one floating dtype.
+    """Return the sums of x * y along the rows of two matrices of one floating dtype, as (rows, 1).
 
-    Note    einsum adds in sequence, but needs no memory for the products: it takes half of the time
+    Note    einsum adds in sequence, but needs no memory for the products; so it takes half the time
+            of a multiplication and a sum
     """
     if x.shape[1] > _PIECE:
         return _of_pieces(x, y, x.shape[1] % _PIECE)[:, None]
@@ -96,7 +98,7 @@ def add_up_products(x: Array, y: Array) -> Array:
 @silent
 def _add_up_few(x: Array, axes: tuple[int, ...], *, keepdims: bool, out: Array | None) -> Any:
     """Return the sums of few numbers over some axes, from a copy in which the terms are adjacent.
-    NumPy adds these pairwise, and that saves as much time as the copy takes.
+    NumPy adds adjacent terms pairwise, which saves as much time as the copy takes.
     """
     if x.ndim == 2:
         rows = x if axes[0] else x.T
@@ -115,13 +117,13 @@ def _add_up_few(x: Array, axes: tuple[int, ...], *, keepdims: bool, out: Array |
     return out
 
 
-# Shorter rows are added together with the other axes.
+# Rows with fewer elements than this are not added first.
 _ROW: Final = 16
 
 
 def _gapless_last(x: Array, axes: tuple[int, ...]) -> int:
-    """Return how many of `axes` are the last axes of x, one after the other. It is 0 if all of
-    `axes` are, or if rows along these axes are too short to be added first.
+    """Return how many of `axes` are the last axes of x, one after the other. Return 0 if all of
+    `axes` are last axes, or if rows along these axes are too short to be added first.
     """
     if len(axes) < 2 or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return 0
@@ -133,10 +135,11 @@ def _gapless_last(x: Array, axes: tuple[int, ...]) -> int:
 
 
 def _sums_of_rows(x: Array, last: int) -> Array:
-    """Return the sums over the last axes, `last` in number.
+    """Return the sums over the last `last` axes.
 
-    Note    the compiled loop takes a sixth of NumPy's time: 4 x 64 x 16 x 16 over all axes but the
-            second take 3 us with it, 12 with np.add.reduce (AMD EPYC, Zen 4)
+    Note    the compiled loop takes a sixth of NumPy's time. A sum of 4 x 64 x 16 x 16 over all axes
+            but the second takes 3 us with this loop, and 12 us with np.add.reduce alone (AMD EPYC,
+            Zen 4)
     """
     shape = x.shape[: x.ndim - last]
     out, rows = np.empty(shape, x.dtype), math.prod(shape)
@@ -163,7 +166,7 @@ def add_up(
     """Do the same as np.add.reduce, which is called for integers and few terms.
 
     Note    folding 10 million float32 in two columns takes a fifth of NumPy's time for adding them
-            in sequence; the order depends on shape and strides alone
+            in sequence. The order of additions depends on shape and strides alone
     """
     if axes.__class__ is tuple and len(axes) == 1 and x.shape[axes[0]] <= _IN_TURN:
         pass  # the most common case, and the cheapest to detect
@@ -193,7 +196,7 @@ def add_up(
 
 @silent
 def log_of_total(powers: Array, total: Any, axes: Any, *, keepdims: bool = False) -> Any:
-    """Return the logarithms of sums of powers along axes, where the greatest power is 1.
+    """Return the logarithms of `total`, the sums of `powers` along axes. The greatest power is 1.
 
     See Note [Rows with one large share] in row_steps.py.
     """

@@ -1,7 +1,7 @@
 """LLVM code for the work along a row, or along one row of each of several streams.
 
-The steps of row_steps are built in groups: either one vector loop over the row, or operations on
-the row's scalars. row_code generates the loops over rows around them.
+The steps of row_steps are built in groups. A group is either one vector loop over the row, or
+operations on the row's scalars. row_code generates the loops over rows around the groups.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .wide_row_code import build_wide_loop
 
 _cgutils: Any = cgutils  # untyped
 _TURNS: Final = 32
-# The most rows of a block: see Note [Blocks of rows] in row_code.py.
+# The largest number of rows in a block: see Note [Blocks of rows] in row_code.py.
 BLOCK: Final = 16
 # The kinds of operands that have a number for each element of a row.
 ALONG: Final = ("rows", "columns", "turns")
@@ -44,8 +44,8 @@ ALONG: Final = ("rows", "columns", "turns")
 def take(
     codes: Sequence[RowCode], steps: list[Step], places: Sequence[dict[str, Any]], at: Any
 ) -> None:
-    """Build a group of steps (see loops_of) for a row of each code; `at` is the row's index in its
-    block.
+    """Build a group of steps (see loops_of) for one row of each of `codes`; `at` is the index of
+    the row in its block.
     """
     for code, there in zip(codes, places, strict=True):
         code.begin(there, at)
@@ -96,10 +96,11 @@ class RowCode:
     ) -> None:
         self.builder, self.n, self.ahead = builder, n, ahead
         self.size = 4 if isinstance(element, ir.FloatType) else 8
-        # Exact rows give the same bits for any vector length. Without AVX-512 an iteration uses
-        # long vectors. LLVM splits them into independent parts, which overlap (exp of 10,000 in 5.2
-        # us, not 5.8). The remainder after whole iterations uses vectors of the machine's length
-        # (softmax of 8 x 8 in 280 ns, not 430; both on Zen 3).
+        # Exact rows give the same bits for any vector length. Without AVX-512, an iteration uses
+        # vectors that are longer than the machine's. LLVM splits each into independent parts, which
+        # overlap (exp of 10,000 numbers takes 5.2 us instead of 5.8). The remainder after whole
+        # iterations uses vectors of the machine's length (softmax of 8 x 8 takes 280 ns instead of
+        # 430; both on Zen 3).
         is_apart = row.is_exact and not HAS_TABLES
         self.lanes = (2 if is_apart else 1) * BYTES // self.size
         self.vectors = VECTORS // 2 if is_apart else VECTORS
@@ -117,8 +118,8 @@ class RowCode:
         made = list(dict.fromkeys(named))
         self.names += made
         self._of_all = numbers
-        # The scalars of each row of the block. Allocated outside the loop, which would take more
-        # time.
+        # The memory for the scalars of each row of the block. It is allocated outside the loop over
+        # rows, because allocating it inside would take more time.
         self._of_rows = {
             name: _cgutils.alloca_once(builder, ir.ArrayType(WIDE, BLOCK)) for name in made
         }
@@ -133,7 +134,7 @@ class RowCode:
         self._numbers: dict[str, Any] = {}
         self._spread: dict[tuple[str, int], Any] = {}
         # The offsets of indexed elements from the start of the row, in bytes. Each index is loaded
-        # and compared once a row: see Note [Indices that change] in bounds.py.
+        # and compared once per row: see Note [Indices that change] in bounds.py.
         self._offsets: dict[str, Any] = {}
 
     def begin(self, places: dict[str, Any], at: Any) -> None:
@@ -238,7 +239,7 @@ class RowCode:
         return self._numbers[name]
 
     def spread(self, name: str, many: Numbers) -> Any:
-        """Return a scalar of the row in all lanes; called before the loop over the row."""
+        """Return a vector of a scalar of the row; call this before the loop over the row."""
         key = name, many.lanes
         if key not in self._spread:
             value = self.number(name)
@@ -253,8 +254,8 @@ class RowCode:
 
 
 def _build_loop(loops: Sequence[_Loop]) -> None:
-    """Build one loop over a row for each of `loops`, all with the same steps, and the scalars that
-    these reduce to.
+    """Build one loop that processes a row for each of `loops`, all with the same steps, and store
+    the scalars to which the steps reduce.
     """
     one = loops[0]
     build, n, zero = one.builder, one.code.n, ir.Constant(I64, 0)
@@ -286,14 +287,14 @@ def _build_turns(loops: Sequence[_Loop], begin: Any, end: Any, turn: int) -> Non
             for loop in loops:
                 loop.take(i, place, None)
             if len(loops) > 1:
-                # An empty instruction, across which LLVM may not move loads. Without it LLVM would
+                # LLVM may not move loads across this empty instruction. Without it, LLVM would
                 # group the vectors of one stream.
                 build.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
 
 
 def _build_rest(loops: Sequence[_Loop], begin: Any) -> None:
-    """Process the remainder of less than one iteration: vector by vector, the last one with a
-    mask.
+    """Process the remainder, which is less than one iteration: vector by vector, and the last
+    vector with a mask.
     """
     build, n, lanes = loops[0].builder, loops[0].code.n, loops[0].lanes
     end = build.and_(n, ir.Constant(I64, -lanes))
@@ -390,7 +391,8 @@ class _Loop:
             # Where value is NaN, the old extreme stays.
             total = self.many.greater(value, so_far)
         else:
-            # As an integer, NaN is greater than inf; a mask for each vector would take longer.
+            # NaN is found at the end: as an integer, it is greater than inf. Computing a mask for
+            # each vector would take longer.
             total = self._larger(self.many.magnitude(value), so_far)
         return total if mask is None else build.select(mask, total, so_far)
 
@@ -409,7 +411,7 @@ class _Loop:
                 build.store(self.many.constant(0.0), cell)
 
     def end(self, rest: _Loop) -> None:
-        """Store the scalars that the steps reduce to; rest is the loop over the remainder."""
+        """Store the scalars to which the steps reduce; rest is the loop over the remainder."""
         self.fold()
         for step in self.reduces:
             value = self._joined_lanes(step)

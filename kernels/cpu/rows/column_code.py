@@ -13,23 +13,25 @@ from .row_steps import Columns
 
 # The number of rows that are summed in float32 before the sums are added in float64.
 _BAND: Final = 32
-# The size in bytes of a block of columns, which is processed at a time and stays in the L1 cache.
+# The size in bytes of a row of a block. One block of columns is processed at a time, and its sums
+# stay in the L1 cache.
 _BLOCK_BYTES: Final = 4096
 # Note [Parts of the rows]
 # The hardware prefetches a stream from its beginning to its end, but not the data of a later row.
-# So rows are divided into parts that are far apart: four for a kernel with one operand, two for a
-# kernel with two. An iteration adds a row of each part, pair by pair, so memory is read in four
-# streams. 1000 x 1000 float32 take 43.5 us with four streams, 54 with two, 52 with eight, and 47
-# with four adjacent rows. 10,000 x 1000, from memory, take 1.6 ms, or 2.4 with adjacent rows, or
-# 2.1 row by row. With vectors of half a line, which never cross lines, 1000 x 1000 take 48 us,
-# because fewer bytes are requested at a time. But for data in the L2 cache, such as 100 x 1000,
-# these vectors take 3.57 us instead of 3.75 (one core of an AMD EPYC, Zen 4).
+# So rows are divided into parts that are far apart: four parts for a kernel with one operand, two
+# parts for a kernel with two operands. An iteration adds one row of each part, pair by pair, so
+# memory is read in four streams. A sum of 1000 x 1000 float32 takes 43.5 us with four streams, 54
+# us with two, 52 us with eight, and 47 us with four adjacent rows. A sum of 10,000 x 1000, which
+# comes from memory, takes 1.6 ms with four streams, 2.4 ms with adjacent rows, and 2.1 ms row by
+# row. Vectors of half a cache line never cross lines. With these, 1000 x 1000 takes 48 us, because
+# fewer bytes are requested at a time; but for data in the L2 cache they are faster: 100 x 1000
+# takes 3.57 us instead of 3.75 (one core of an AMD EPYC, Zen 4).
 _STREAMS: Final = 4
 
 
 class ColumnCode:
-    """The loops of a kernel over columns: for one block of columns at a time they go through all
-    rows, while the block's sums stay in the cache.
+    """The loops of a kernel over columns. For one block of columns after the other, the loops go
+    through all rows, while the block's sums stay in the cache.
     """
 
     def __init__(
@@ -43,8 +45,8 @@ class ColumnCode:
         self.columns = _BLOCK_BYTES // self.size
         self.many = Numbers(builder, element, BYTES // (2 if kernel.in_halves else 1) // self.size)
         self.wide = Numbers(builder, WIDE, self.many.lanes)
-        # For each result two buffers for the sums of a block of columns: of the current band of
-        # rows, and of all earlier bands.
+        # For each result two buffers: for a block's sums over the current band of rows, and for its
+        # sums over all earlier bands.
         vectors = self.columns // self.many.lanes
         self.sums = {
             name: [
@@ -94,8 +96,8 @@ class ColumnCode:
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def _vectors(self, begin: Any, end: Any, take: Callable[..., None], vectors: int = 1) -> None:
-        """Build take(place, at, mask) for each vector of columns from begin to end, `vectors` of
-        them per iteration; `at` is the vector's index in the block's sums.
+        """Build take(place, at, mask) for each vector of columns from begin to end. An iteration
+        has `vectors` vectors; `at` is a vector's index in the block's sums.
         """
         build, lanes = self.builder, self.many.lanes
         count = build.sub(end, begin)
@@ -103,7 +105,8 @@ class ColumnCode:
         first = ir.Constant(I64, 0)
 
         def at(place: Any, mask: Any) -> None:
-            # Unsigned, because place is never negative, and LLVM would otherwise handle that case.
+            # place is never negative, so the division is unsigned: LLVM would make a signed one
+            # handle negative numbers.
             take(build.add(begin, place), build.udiv(place, ir.Constant(I64, lanes)), mask)
 
         for some in (vectors, 1) if vectors > 1 else (1,):
@@ -206,7 +209,8 @@ class ColumnCode:
 def _room(builder: Any, kind: Any) -> Any:
     """Return uninitialized memory on the stack.
 
-    Note    Numba's alloca_once fills it with zeros: 12 KiB of them took 0.1 us of a call's 4
+    Note    Numba's alloca_once fills memory with zeros: for 12 KiB this took 0.1 us, when a call
+            took 4 us
     """
     with builder.goto_entry_block():
         return builder.alloca(kind)

@@ -1,16 +1,16 @@
 """Code along rows that gives the same bits as NumPy, for small arrays.
 
 Each operation is rounded separately, sums are added in NumPy's order, and logarithms are computed
-by the inner loops of NumPy's ufuncs, called by their addresses. So results do not depend on whether
+by the inner loop of np.log, which is called by its address. So results do not depend on whether
 numpy_twins.py or the compiled loop has served a call.
 """
 
 # Note [NumPy's order of additions]
-# np.add.reduce adds up to 128 numbers of a row in eight partial sums, which it adds in pairs; then
-# it adds the remainder, of less than eight numbers, one by one. It splits longer rows in halves, at
-# a multiple of eight. The table that a kernel gets describes this: the number of leaves (parts that
-# are not split), and for each leaf its length, and how many times the last two sums are then added
-# to each other.
+# For up to 128 numbers of a row, np.add.reduce makes eight partial sums, adds these in pairs, and
+# then adds the remainder, of less than eight numbers, one by one. It splits longer rows into
+# halves, at a multiple of eight. The parts that are not split are the leaves. A kernel gets a table
+# with the number of leaves, and two numbers for each leaf: its length, and how many times the last
+# two sums are added to each other after this leaf.
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from .row_steps import Log, Reduce, Scan, Step, Total
 
 _cgutils: Any = cgutils  # untyped
 _EIGHT: Final = 8
-# The most pending sums, because rows are split at most this many times.
+# The largest number of pending sums: no row is split more often than this.
 _DEPTH: Final = 16
-# Words of the table: the loop of the logarithm and its data, the number of leaves, the leaves.
+# The table has the address of the logarithm's loop, the data of this loop, the number of leaves (at
+# index LEAVES), and the leaves.
 LEAVES: Final = 2
 Find = Callable[[str], Any]
 
@@ -55,7 +56,8 @@ class ExactRowCode(RowCode):
             super().build_loops(codes, others)
         for step in others:
             if isinstance(step, Reduce) and step.how == "top":
-                # Adding 0.0 turns -0.0 into 0.0: which of the two is found depends on the order.
+                # Adding 0.0 turns -0.0 into 0.0. Which of the two zeros is found as the maximum
+                # depends on the order of the comparisons.
                 top = self.builder.fadd(self.number(step.name), ir.Constant(WIDE, 0.0))
                 self.keep(step.name, top)
                 self.forget_spread(step.name)
@@ -164,8 +166,8 @@ class ExactRowCode(RowCode):
 
 
 def _build_scans(codes: Sequence[RowCode], step: Scan) -> None:
-    """Build cumulative sums along a row of each of `codes`, in one loop: each addition waits for
-    the one before it, but not for additions of other rows.
+    """Build cumulative sums along a row of each of `codes`, in one loop: an addition waits for the
+    previous addition of the same row, but not for additions of other rows.
     """
     code = codes[0]
     build, one, size = code.builder, ir.Constant(I64, 1), ir.Constant(I64, code.size)
@@ -195,8 +197,8 @@ class _Sums:
         self.own = [Numbers(self.build, code.element, k, is_exact=True) for k in (_EIGHT, 0)]
         self.cells = [_cgutils.alloca_once(self.build, self.eight.type) for _ in steps]
         self.totals = [_cgutils.alloca_once(self.build, element) for _ in steps]
-        # Load the row's scalars before the loop, because a value loaded inside is not valid
-        # outside.
+        # Load the row's scalars before the loop, because a value that is loaded inside the loop
+        # cannot be used after it.
         trees = [parse(step.text, code.names).tree for step in steps]
         names = {piece.id for tree in trees for piece in walk(tree) if isinstance(piece, Name)}
         for name in sorted(names):

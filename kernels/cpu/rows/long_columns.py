@@ -1,8 +1,8 @@
 """Sums of many numbers over leading or middle axes; see long_rows for the last axes.
 
-NumPy adds float32 row by row to one row of results. The compiled loop adds bands of rows in
-float32, several rows at a time, and adds the bands in float64. For few columns, products with ones
-are faster.
+NumPy adds float32 row by row to one row of results. The compiled loop adds the rows of a band in
+float32, several rows at a time, and adds the sums of the bands in float64. For few columns, matrix
+products with a vector of ones are faster.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .long_rows import result_by
 
 # With fewer columns than this, most of a block would be empty.
 _FEWEST: Final = 64
-# Fewer than _SOME columns of more than _MOST numbers are summed by NumPy, by folding: products with
-# so few columns are mostly call overhead.
+# If there are fewer than _SOME columns, of more than _MOST numbers each, NumPy sums the columns by
+# folding: matrix products of so few columns are mostly call overhead.
 _MOST, _SOME = 1 << 14, 12
-# If few columns have at least _LONG numbers, several rows are treated as one row of about _WIDE
-# columns: the sum of 10,000 x 10 takes 4 us instead of 18 (AMD EPYC, Zen 4).
+# If few columns have at least _LONG numbers in total, several rows are treated as one row of about
+# _WIDE columns: the sum of 10,000 x 10 takes 4 us instead of 18 (AMD EPYC, Zen 4).
 _LONG, _WIDE = 1 << 16, 128
 # This many bytes fit a core's L2 cache: see Note [Parts of the rows] in column_code.py.
 _NEAR_BYTES: Final = 3 << 18
@@ -72,8 +72,8 @@ def sum(facts: CallFacts, *, is_mean: bool = False) -> Run | None:
 def _side_by_side(
     rows: int, n: int, together: int, dtype: Any, final: tuple[int, ...], *, is_mean: bool
 ) -> Run:
-    """Return a function for the sum of few columns: the loop of columns runs on rows that are made
-    of `together` rows each, and their sums are then added.
+    """Return a function for the sum of few columns. The loop over columns runs on long rows, which
+    are made of `together` rows each. The `together` parts of the result are then added.
     """
     wide = together * n
     near = rows * n * int(dtype.itemsize) <= _NEAR_BYTES

@@ -18,7 +18,8 @@ Array = np.ndarray[Any, Any]
 
 def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
     """Return the function for the cross entropy of rows. Its results are the loss, exp(x) up to a
-    factor, and the rows' sums of these powers; or the loss alone if is_alone.
+    factor per row, and the sum of these powers for each row. If is_alone, the loss is the only
+    result.
     """
     if not _is_cross_entropy(facts):
         return None

@@ -5,8 +5,8 @@ from memory, and later from the cache. The ordinary kernels serve inputs that ar
 not float32 or float64, or reduced along other axes than the last ones.
 
 As with the kernels for small arrays, only CallFacts decide which kernel runs. Each function here
-returns the function that computes the results for these facts, or None where the ordinary kernel
-does. Numba is loaded when a loop is first run.
+returns the function that computes the results for these facts, or None if the ordinary kernel must
+be used. Numba is loaded when a loop is first run.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Launch = Callable[..., None]
 
 # A long row is summed in parts of this length, which do not depend on the number of threads.
 _PART: Final = 1 << 15
-# The number of rows that one thread adds in sequence, and so the most terms that a float32 adds.
+# The number of rows that one thread adds in sequence. A float32 sum has no more terms than this.
 _BAND: Final = 32
 DTYPES: Final = ("float32", "float64")
-# Rows up to this size in bytes are reduced eight at a time; for longer rows that is not faster.
+# Rows up to this size in bytes are reduced eight rows at a time; longer rows would not gain by it.
 _SHORT_BYTES: Final = 512
-# For rows up to this size, one vector per iteration is fastest: for 1e6 float32 in rows of 7 the
-# sums take 203 us instead of 315, in rows of 32 71 instead of 80, in rows of 64 59 instead of 49
-# (AMD EPYC, Zen 4).
+# For rows up to this size, one vector per iteration is faster than two: the sums of 1e6 float32
+# take 203 us instead of 315 in rows of 7, 71 us instead of 80 in rows of 32, but 59 us instead of
+# 49 in rows of 64 (AMD EPYC, Zen 4).
 _SHORTEST_BYTES: Final = 128
 _AT_A_TIME: Final = 8
 # Inputs of at least this many bytes come from memory. They are read in several streams if there are
@@ -98,7 +98,7 @@ def _compiled(name: str, dtype: Any) -> Launch:
 
 
 def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
-    """Return the function that runs a loop over arrays of `rows` rows of n elements, unchecked."""
+    """Return the function that runs a loop on `rows` rows of n elements, without checks."""
     loop = _compiled_or_none(name, dtype)
     if loop is None:
         later = loop_of(name, dtype)
@@ -135,7 +135,7 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
             kept.append(words)
             job = words.ctypes.data
             run = found
-        if run(job, id(operands)):  # x has a subclass, or is not an array
+        if run(job, id(operands)):  # x is not an array, or its class is a subclass
             operands = plain(x), operands[1]
             run(job, id(operands))
         return operands[1]
@@ -180,7 +180,7 @@ def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[
 
 
 def _apart(facts: CallFacts, name: str) -> str:
-    """Return the name of the loop to use instead of `name`: with streams for large inputs."""
+    """Return the name of the loop that reads large inputs in streams, or `name` if x is smaller."""
     size_bytes = math.prod(facts.shapes[0] or ()) * int(facts.dtype.itemsize)
     return f"{name}_apart" if size_bytes >= _FAR_BYTES else name
 
@@ -188,8 +188,8 @@ def _apart(facts: CallFacts, name: str) -> str:
 def _paired(name: str, rows: int, n: int, dtype: Any, *, far: bool = False) -> str:
     """Return the name of the loop that reads two rows at a time, or `name` if that is not faster.
 
-    Two rows at a time are faster for data in near caches, and with `far` also for data beyond all
-    caches.
+    Two rows at a time are faster for data in near caches. `far` says that this loop is also faster
+    for data that fits no cache.
     """
     row_bytes = n * int(dtype.itemsize)
     size_bytes = rows * row_bytes
@@ -223,7 +223,7 @@ def _one_number_a_row(
 
 @silent
 def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
-    """Return the function for the sum over the last axes, or over all, times `scale`."""
+    """Return the function for the sum over the last axes, or over all axes, times `scale`."""
     found = _reduced(facts)
     if found is None or found[0] > 1 or found[1] <= 8 * _PART:
         return _one_number_a_row(facts, "sum_of_rows", scale)
@@ -231,7 +231,7 @@ def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
     final = facts.shape if facts.view_shape is None else facts.view_shape
     parts, rest = divmod(n, _PART)
     count, whole, loop = parts + (rest > 0), parts * _PART, _apart(facts, "sum")
-    # After a loop has filled the caches, np.add.reduce takes 1.5 us, and dot 0.6.
+    # After a loop has filled the caches, np.add.reduce takes 1.5 us, and dot takes 0.6 us.
     add = ones(count, wide).dot if count <= TERMS else np.add.reduce
     empty, array, array_type = np.empty, np.array, ARRAY
     along: Launch | None = None
@@ -255,7 +255,7 @@ def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
 
 
 def mean(facts: CallFacts) -> Run | None:
-    """Return the function for the mean over the last axes, or over all."""
+    """Return the function for the mean over the last axes, or over all axes."""
     found = _reduced(facts)
     return None if found is None else sum(facts, 1.0 / found[1])
 
@@ -274,7 +274,7 @@ def extreme(facts: CallFacts, name: str) -> Run | None:
 
 @silent
 def var(facts: CallFacts, name: str = "var_of_rows") -> Run | None:
-    """Return the function for the variance over the last axes, or over all."""
+    """Return the function for the variance over the last axes, or over all axes."""
     found = _reduced(facts)
     if found is None:
         return None
@@ -311,7 +311,7 @@ def std(facts: CallFacts) -> Run | None:
 
 @silent
 def norm(facts: CallFacts) -> Run | None:
-    """Return the function for the Euclidean norm over the last axes, or over all."""
+    """Return the function for the Euclidean norm over the last axes, or over all axes."""
     if facts.numbers[1] != 2.0:
         return None
     run, add, sqrt = loop_of(_apart(facts, "squares"), facts.dtype), np.add.reduce, np.sqrt
@@ -330,8 +330,8 @@ def logsumexp(facts: CallFacts) -> Run | None:
 def reduction_gradient(
     facts: CallFacts, name: str, a: float = 0.0
 ) -> tuple[Run | None, ...] | None:
-    """Return the function for the gradient of a reduction, by the loop `name`. It takes g, x, and
-    the result if the loop has it as an operand.
+    """Return the function for the gradient of a reduction, by the loop `name`. The function takes
+    g, x, and the result if the result is an operand of the loop.
     """
     found = _reduced(facts)
     if found is None:
@@ -388,8 +388,8 @@ def _mapped_of_several(facts: CallFacts, name: str) -> Run | None:
 
 
 def layer_norm(facts: CallFacts) -> Run | None:
-    """Return the function for layer norm of a matrix: the result, the rows' means and
-    deviations.
+    """Return the function for layer norm of a matrix. It returns the result, and the mean and
+    deviation of each row.
     """
     if not _is_layer_norm(facts):
         return None
@@ -433,9 +433,9 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     one, empty = np.ones(n, dtype), maker_of((rows, n), dtype)
     alone = loop_of(_paired("layer_norm_gradient", rows, n, dtype), dtype)
     # Short rows are not read two at a time, so one pass for all gradients is faster. Forward and
-    # backward of 1e6 float32 in rows of 64 take 776 us, and 839 with a second pass. In rows of 160
-    # both take 620, and in rows of 250 a second pass is faster, because memory is the bottleneck
-    # (one core of an AMD EPYC, Zen 4).
+    # backward of 1e6 float32 in rows of 64 take 776 us with one pass and 839 us with two. In rows
+    # of 160 they take 620 us either way, and in rows of 250 two passes are faster, because memory
+    # is the bottleneck (one core of an AMD EPYC, Zen 4).
     in_one_pass = n * dtype.itemsize <= _SHORT_BYTES
     with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 
@@ -454,8 +454,8 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return by_all, None, None
 
 
-# The functions below take g, x, means and deviations; if the gradient by x is needed, also weight
-# and an output for that gradient. They return the gradients by weight and bias.
+# A function that takes g, x, means and deviations, and returns the gradients by weight and bias. If
+# the gradient by x is needed, the function also takes weight and an output for that gradient.
 WithParameters = Callable[[tuple[Array, ...]], tuple[Array, Array]]
 
 
@@ -495,7 +495,7 @@ def _added_in_columns(rows: int, n: int, dtype: Any) -> WithParameters:
 
 
 def rms_norm(facts: CallFacts) -> Run | None:
-    """Return the function for RMS norm of a matrix: the result, and the factor of each row."""
+    """Return the function for RMS norm of a matrix. It returns the result and each row's factor."""
     if not _is_layer_norm(facts):
         return None
     shape, dtype = facts.shape, facts.dtype

@@ -93,8 +93,8 @@ def _add_columns(
 
 
 class _Rows:
-    """A block of rows that the steps are applied to. `values` has the block's parts of operands,
-    (rows, n) or (n), and scalars of rows, (rows, 1) in float64, or 0-d.
+    """A block of rows, to which steps are applied. `values` has the block's part of each operand,
+    of shape (rows, n) or (n), and float64 scalars, of shape (rows, 1), or 0-d if rows share them.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class _Rows:
         }
         # Outputs for scalars of rows, by the names of operands.
         self.given: dict[str, Array] = {}
-        # Private copies: NumPy reads an index again after its check. See Note [Indices that
-        # change].
+        # Private copies of indices, because NumPy reads an index again after its check. See Note
+        # [Indices that change].
         self.places: dict[str, Array] = {}
         self.wrong: Array | None = None
         self.shape, self.dtype = (some.stop - some.start, n), np.dtype(_WIDE)
@@ -177,7 +177,7 @@ class _Rows:
         return np.where(is_outside, 0, at)
 
     def _take_where(self, asked: Array, steps: Sequence[Step]) -> None:
-        """Apply steps, which recompute scalars, to the rows selected by `asked`."""
+        """Apply steps, and keep the recomputed scalars only for the rows selected by `asked`."""
         if asked.any():
             before = dict(self.values)
             self.take(steps)

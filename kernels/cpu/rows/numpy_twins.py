@@ -1,7 +1,7 @@
 """The NumPy versions of the exact kernels along rows: functions generated from the steps of a Row.
 
-A twin takes the operands of the compiled loop, and gives the same bits; see exact_row_code.py. It
-is used until the loop is loaded, which does not happen in processes with few calls.
+A twin takes the operands of the compiled loop, and gives the same bits; see exact_row_code.py. The
+twin is used until the loop is loaded. Processes with few calls never load the loop.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class _Variable(str):
 
 
 class _Writer:
-    """Generates the source of a function that makes twins. Values are names of variables: `element`
-    is an array of the row's dtype, `wide` a float64 array. Scalars of rows have the shape (rows,
-    1), and are stored in float64.
+    """Generates the source of a function that makes twins. Values are names of variables. With
+    wide=True, a variable is a float64 array; otherwise it is an array of the row's dtype. Scalars
+    of rows have the shape (rows, 1), and are stored in float64.
     """
 
     def __init__(self, row: Row, dtype: Any) -> None:
@@ -83,8 +83,8 @@ class _Writer:
         }  # fmt: skip
         self.lines: list[str] = []
         self.depth = 2
-        # The float64 variables of the rows' scalars; and the variables of computed subexpressions,
-        # by node and by whether they are float64.
+        # `numbers` has the float64 variables of the rows' scalars. `made` has the variables of
+        # computed subexpressions, by node and by whether the variable is float64.
         self.numbers: dict[str, str] = {}
         self.made: dict[tuple[Any, bool], str] = {}
         self.used: dict[tuple[Any, bool], set[str]] = {}
@@ -350,7 +350,7 @@ def _add_bands(to: Array, value: Array, band: int) -> None:
 
 @silent
 def _add_turns(to: Array, value: Array) -> None:
-    """Add the rows that have the same index modulo the period, in order."""
+    """Add the rows that have the same index modulo len(to), in order."""
     seen = value.reshape(-1, len(to))
     if len(to) > 1:
         np.add.reduce(seen, 0, out=to, initial=0.0)
@@ -433,7 +433,7 @@ def exp_in_sum_of(dtype: Any) -> Run:
 
 
 def _exp_of_part(dtype: Any) -> Callable[[Any, Any], Any]:
-    """Return the function for exp(r), |r| <= log(2) / 2; it overwrites r and its second array."""
+    """Return the function (r, rest) for exp(r), |r| <= log(2) / 2, which overwrites both arrays."""
     series = polynomials.EXP if dtype.itemsize == 4 else polynomials.EXPM1["float64"]
     terms = [number(term, dtype) for term in reversed(series)]
     odd_first, *odds = terms[1::2][::-1]

@@ -1,13 +1,13 @@
 """Kernels along rows as LLVM vector code: makes a compiled function from the steps of a row.
 
-LLVM's own vectorizer handles the loops of a row, but leaves its remainder, up to 63 elements, to
-scalar loops: rows of 100 took 3 to 10 times as long per element as rows of 10,000. So
+LLVM's own vectorizer handles the loops of a row, but leaves the row's remainder, up to 63 elements,
+to scalar loops: rows of 100 took 3 to 10 times as long per element as rows of 10,000. So
 along_row_code generates vector code. A loop takes four vectors per iteration, with one accumulator
-each, and then the remainder, one vector at a time, with a mask. A sum adds its accumulators to
-float64 every 32 iterations: a float32 adds at most 34 terms in sequence, for any length of a row.
-All of this depends only on the length, so a row has the same bits for any number of threads. With
-shorter vectors the bits are also the same, except for the last bits of exp, which such machines
-compute in another way.
+for each, and then the remainder, one vector at a time, with a mask. A sum adds its accumulators to
+float64 every 32 iterations: a float32 accumulator adds at most 34 terms, for any length of a row.
+All of this depends only on the length, so a row has the same bits for any number of threads. The
+bits are also the same on machines with shorter vectors, except for the last bits of exp, which
+these machines compute in another way.
 """
 
 from __future__ import annotations
@@ -32,29 +32,31 @@ from .row_steps import Columns, Log, Row, Short
 from .short_row_code import ShortRowCode
 
 # A row's first loop prefetches this many bytes ahead, if the thread's rows are so large that they
-# come from memory; only on AMD families (the keys) that gain by it. On one core of a Zen 5, rows of
-# 1000 float32, 1e7 in all, are summed at 63 GB/s, and at 48 without prefetching. A Zen 4 sums as
-# fast without it, but finds the largest number of each row at 34 GB/s instead of 30. Prefetching
-# slows down data in the shared cache: 1e6 are summed at 61 GB/s, and at 78 without (Zen 4).
+# come from memory. It does so only on the AMD families (the keys) that gain by prefetching. On one
+# core of a Zen 5, 1e7 float32 in rows of 1000 are summed at 63 GB/s with prefetching, and at 48
+# without. On a Zen 4, prefetching does not change the speed of sums; the largest number of each row
+# is found at 30 GB/s with prefetching, and at 34 without. Prefetching slows down reads from the
+# shared cache: 1e6 float32 are summed at 61 GB/s with prefetching, and at 78 without (Zen 4).
 _AHEAD: Final = {26: 12288}.get(read_cpu().family, 0)
 _FAR: Final = 1 << 24
-# The least elements per thread for which starting threads (3 us) pays if each is read once.
+# The least number of elements per thread for which it pays to start threads, in 3 us, if each
+# element is read once.
 _SHARE: Final = 65536
 _ALL: Final = 1 << 62
 # Note [Blocks of rows]
 # Reading a short row is fast, but then its scalars depend on each other: exp on the maximum, the
 # total on exp, the shares on the total. So each loop runs over a block of up to 16 rows before the
-# next loop, and the rows' scalars are stored meanwhile: one row is read while the scalars of others
-# are computed. A block's rows of all operands fit the L1 cache: softmax's gradient of 1000 x 1000,
-# with three operands, takes 155 us with 2 rows and 210 with 4 (one core of an AMD EPYC, Zen 4). A
-# long row is a block of one row.
+# next loop begins, and the rows' scalars are stored until then: one row is read while the scalars
+# of other rows are computed. The block's rows of all operands together fit the L1 cache: softmax's
+# gradient of 1000 x 1000, with three operands, takes 155 us with blocks of 2 rows, and 210 us with
+# blocks of 4 (one core of an AMD EPYC, Zen 4). A long row is a block of one row.
 _NEAREST_BYTES: Final = 1 << 15
 
 
 def compile_loop(name: str, dtype: str, kernel: Row | Columns | Short) -> Loop:
     """Return the loop of a kernel of row_steps, for float32 or float64."""
     size = 4 if dtype == "float32" else 8
-    # One thread adds columns, and rows whose sums are written to the same output.
+    # Only one thread may add columns, or rows whose sums are written to the same output.
     is_alone = isinstance(kernel, Columns) or (isinstance(kernel, Row) and kernel.adds_turns)
     share = _ALL if is_alone else _SHARE
     sizes = [size] * len(kernel.operands)
@@ -63,8 +65,8 @@ def compile_loop(name: str, dtype: str, kernel: Row | Columns | Short) -> Loop:
 
 def _function_of(row: Row | Columns | Short, dtype: str) -> Any:
     """Return the function of a row for float32 or float64, in the form of a Loop's function:
-    (words, count) for `count` rows. `words` is the address of: the address of a tuple of the
-    operands, the first row, the length of a row, a, and b.
+    (words, count) for `count` rows. `words` is the address of five words: the address of the tuple
+    of operands, the first row, the length of a row, a, and b.
     """
     element = ir.FloatType() if dtype == "float32" else WIDE
 
@@ -145,7 +147,9 @@ def _build_rows(
 
 
 def _steps_of_rows(whole: Any, size: Any) -> dict[str, Any]:
-    """Return the step from row to row in bytes for operands of each kind; 8 for other kinds."""
+    """Return the step from row to row in bytes, by kind of operand. Missing kinds have a step of 8
+    bytes.
+    """
     by_rows = dict.fromkeys(("rows", "bands", "turns", "turn_sums"), whole)
     by_numbers = dict.fromkeys(("numbers", "turn_numbers", "group_numbers"), size)
     return {**by_rows, **by_numbers, **dict.fromkeys(("columns", "outside", "table", "sum"))}
@@ -180,10 +184,11 @@ def _build_blocks(
 # Note [Streams]
 # The hardware prefetches up to the end of a page; at the start of the next page the loop waits.
 # With pages of 4 KiB that happens every 1000 float32. So data from memory is read in four streams,
-# each a quarter of the rows, whose waits overlap. Summing 5e7 float32 in rows of 1000 takes 8.5 ms
-# instead of 11.1 if pages are scattered in memory, and 6.4 in both cases if they are huge pages;
-# two streams take 10.2, six 8.4 and 6.9 (one core of an AMD EPYC, Zen 4). Iterations alternate
-# between streams after each vector: where LLVM grouped the vectors of a stream, the norm of 1e7 in
+# each of which is a quarter of the rows, and the waits of the streams overlap. If pages are
+# scattered in memory, summing 5e7 float32 in rows of 1000 takes 11.1 ms with one stream, 10.2 ms
+# with two, 8.5 ms with four, and 8.4 ms with six. With huge pages, it takes 6.4 ms with one stream
+# or four, and 6.9 ms with six (one core of an AMD EPYC, Zen 4). Iterations alternate between
+# streams after each vector: where LLVM grouped the vectors of a stream, the norm of 1e7 numbers in
 # huge pages took 1.6 ms instead of 1.0.
 def _build_streams(
     builder: Any, row: Row, codes: Sequence[RowCode], first: Any, count: Any, places: Any

@@ -32,7 +32,7 @@ def row_loop(name: str, dtype: str) -> Callable[..., None]:
 
 
 def stored_row_loop(name: str, dtype: str) -> Callable[..., None] | None:
-    """Return the same function as row_loop if that needs no compiler, else None.
+    """Return the function that row_loop returns, or None if a compiler would be needed.
 
     Thread  any; two threads may load the same code, and one copy is kept
     """

@@ -27,7 +27,7 @@ HAS_TABLES: Final = "+avx512f" in _codegen.get_host_cpu_features()
 
 
 class Numbers:
-    """Builds arithmetic on vectors with this many lanes of float32 or float64; 0 lanes: on scalars.
+    """Builds arithmetic on vectors of `lanes` float32 or float64, or on scalars if `lanes` is 0.
 
     is_exact    each operation is rounded separately, so that NumPy gives the same bits
     """
@@ -63,7 +63,7 @@ class Numbers:
         return self._held[value]
 
     def whole(self, value: int) -> Any:
-        """Return an integer of the element's size in each lane."""
+        """Return a constant with this integer, of the element's size, in each lane."""
         return ir.Constant(self.integer, [value] * self.lanes if self.lanes else value)
 
     def call(self, name: str, *args: Any) -> Any:
@@ -83,11 +83,11 @@ class Numbers:
         return build.fadd(build.fmul(a, b, flags=self.flags), c, flags=self.flags)
 
     def smaller(self, a: Any, b: Any) -> Any:
-        """Return a where a < b, else b, which may be NaN."""
+        """Return a where a < b, and b elsewhere, also where a or b is NaN."""
         return self.builder.select(self.builder.fcmp_ordered("<", a, b), a, b)
 
     def greater(self, a: Any, b: Any) -> Any:
-        """Return a where a > b, else b, which may be NaN."""
+        """Return a where a > b, and b elsewhere, also where a or b is NaN."""
         return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
 
     def magnitude(self, x: Any) -> Any:
@@ -106,11 +106,13 @@ class Numbers:
     def exp(self, x: Any, is_bounded: bool = False) -> Any:
         """Return exp(x), within 1.06 units in the last place. is_bounded promises that x <= 0.
 
-        It uses the steps of vector_math, or a table of powers of 2: then r is 1/16 as large (1/8 in
-        float64), and the polynomial needs 2 terms instead of 5 (6 instead of 11 in float64).
+        It uses the steps of vector_math, and on some machines also a table of powers of 2. With the
+        table, the reduced argument r is 1/16 as large (1/8 in float64), and the polynomial needs 2
+        terms instead of 5 (6 instead of 11 in float64).
         """
         is_32 = self.is_32
-        # A float64 vector with as many lanes as a float32 vector takes two registers.
+        # A table needs a vector of exactly one register. A float64 vector with as many lanes as a
+        # float32 vector takes two registers.
         by_table = HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES and not self.is_exact
         constant = self.held if by_table else self.constant
         top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
@@ -143,16 +145,17 @@ class Numbers:
 
     # Note [Powers in a sum]
     # Where exp(x - top) is only added up along a row, the largest term is 1. So terms below 2^-126
-    # round off, and a term's error may be |x - top| units in the last place, like the error of the
-    # subtraction x - top: the term itself is small then. This saves three of 25 operations: x is
-    # reduced to [-1/2, 1/2] in base 2 in one step, which is exact, and one factor scales the term.
-    # log_softmax of 64 x 64 float32 takes 3.60 us instead of 3.85 (AMD EPYC, Zen 3).
+    # do not change the sum. A term's error may be |x - top| units in the last place, because a term
+    # with a large |x - top| is small; the subtraction x - top has such an error already. This saves
+    # three of 25 operations: x is reduced to [-1/2, 1/2] in base 2 in one step, which is exact, and
+    # one factor scales the term. log_softmax of 64 x 64 float32 takes 3.60 us instead of 3.85 (AMD
+    # EPYC, Zen 3).
     def exp_in_sum(self, x: Any) -> Any:
         """Return exp(x), x <= 0, as a term of a sum with exp(0): see Note [Powers in a sum]."""
         build, is_32 = self.builder, self.is_32
         y = self.greater(self.constant(polynomials.LEAST_IN_SUM[self._name]), x)
         t = build.fmul(y, self.constant(1 / math.log(2)))
-        # The last bits of z are n, with the bias of exponents.
+        # The last bits of z are n plus the bias of exponents.
         rounder = self.constant(1.5 * 2.0 ** (23 if is_32 else 52) + (127 if is_32 else 1023))
         z = build.fadd(t, rounder)
         r = build.fmul(build.fsub(t, build.fsub(z, rounder)), self.constant(math.log(2)))
@@ -162,8 +165,8 @@ class Numbers:
         return build.fmul(made, power)
 
     def _exp_of_part(self, coefficients: Sequence[float], r: Any) -> Any:
-        """Return 1 + (r + r^2 * series), with even and odd powers in separate sums: as many
-        operations as Horner's rule, but fewer that depend on each other.
+        """Return 1 + (r + r^2 * series), with even and odd powers in separate sums. This takes as
+        many operations as Horner's rule, but fewer of them depend on each other.
         """
         build = self.builder
         square = build.fmul(r, r)
@@ -176,7 +179,7 @@ class Numbers:
     @property
     def _lift(self) -> tuple[int, int]:
         """The offset that is added to n in a bounded exp, and the bias of exponents."""
-        # The sum must be even, so that ties round to the same numbers.
+        # The sum of both must be even, so that ties are rounded as without this sum.
         return (63, 127) if self.is_32 else (511, 1023)
 
     def _times_lifted(self, x: Any, z: Any) -> Any:
@@ -202,15 +205,15 @@ class Numbers:
         bias, shift = self.whole(127 if is_32 else 1023), self.whole(23 if is_32 else 52)
         k = build.sub(build.bitcast(z, self.integer), build.bitcast(rounder, self.integer))
         half = build.ashr(k, self.whole(1))
-        # Two factors, because a single one would overflow, or round a subnormal result twice.
+        # A single factor would overflow, or would round a subnormal result twice.
         for part in (half, build.sub(k, half)):
             power = build.shl(build.add(part, bias), shift)
             x = build.fmul(x, build.bitcast(power, self.type))
         return x
 
     def log(self, x: Any) -> Any:
-        """Return log(x) of float64, by vector_math's formula. LLVM vectorizes it over the scalars
-        of several rows; a call of libm would take one number at a time.
+        """Return log(x) of float64, by vector_math's formula. LLVM vectorizes this formula over the
+        scalars of several rows; libm would compute one number per call.
         """
         build, constant, shift = self.builder, self.constant, self.whole(52)
         root = self.whole(int(np.float64(math.sqrt(0.5)).view(np.int64)))
@@ -310,7 +313,7 @@ def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
     build = on.builder
     arithmetic = {"add": build.fadd, "sub": build.fsub, "mul": build.fmul, "div": build.fdiv}
     if name in arithmetic:
-        # No contraction of divisions: they are on a row's scalars, and few.
+        # Divisions are not contracted, because there are few of them, on scalars of a row.
         return arithmetic[name](*args, flags=() if name == "div" else on.flags)
     if name in _COMPARED:
         return build.fcmp_ordered(_COMPARED[name], *args)
@@ -339,7 +342,8 @@ def evaluate(
 ) -> Any:
     """Return the value of the expression `text`; `find` returns the value of a name.
 
-    has_top     whether the values are summed over a whole row, which has the row's maximum
+    has_top     whether the values are summed over a whole row, so that one of them belongs to the
+                row's maximum
     """
     made: dict[Any, Any] = {}
     tree = parse(text, names).tree
@@ -372,7 +376,7 @@ def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
 
 
 def is_power(tree: Any) -> bool:
-    """Return whether tree is exp of a number minus the maximum of its row."""
+    """Return whether tree is the exponential of a number minus the maximum of the number's row."""
     match tree:
         case Call(primitive="exp", args=(power,)):
             return _is_below_top(power)
@@ -380,7 +384,7 @@ def is_power(tree: Any) -> bool:
 
 
 def _is_below_top(tree: Any) -> bool:
-    """Return whether tree is a number minus the maximum of its row, which is at most 0."""
+    """Return whether tree is a number minus the maximum of its row, a difference of at most 0."""
     match tree:
         case Call(primitive="sub", args=(_, Name(id="top"))):
             return True

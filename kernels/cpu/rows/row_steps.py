@@ -1,9 +1,10 @@
 """Descriptions of kernels along rows in the scalar language: reductions, maps, row scalars.
 
 A `Row` has operands and steps, which are executed in order. Adjacent steps that do not need each
-other's scalars share one loop over the row; later loops find the row in the cache. So softmax is:
-reduce to the maximum; map to exp(x - maximum) and reduce that to its total; map to the share of the
-total. Scalars of a row are computed in float64, mapped elements in the row's dtype.
+other's scalars share one loop over the row; later loops find the row in the cache. So softmax has
+three loops. The first one reduces the row to its maximum. The second one maps the row to exp(x -
+maximum), and reduces these powers to their total. The third one divides the powers by the total.
+Scalars of a row are computed in float64; mapped elements are computed in the row's dtype.
 
 Steps handle NaN and inf, and the order of additions depends on the length of the row alone. This
 module does not depend on Numba or on the CPU.
@@ -16,11 +17,10 @@ from typing import Literal, NamedTuple
 # How an operand is stored. "rows": like x; "columns": one row for all rows; "numbers": one number
 # per row ("wide": in float64); "places": one index per row; "bands": one row for each band of rows;
 # "totals": one number per column; "outside": one integer, which gets an index that is out of bounds
-# (see Note [Indices that change] in bounds.py); "table": integers for an exact kernel, see
-# exact_row_code.py; "sum": one number for all rows. The last four kinds are only in exact kernels.
-# "turns": row i uses the operand's row i % b; "turn_sums": an output whose rows are the sums over
-# the rows i with the same i % b; "turn_numbers": row i uses number i % b; "group_numbers": row i
-# uses number i // a.
+# (see Note [Indices that change] in bounds.py). The other kinds are only in exact kernels. "table":
+# integers, see exact_row_code.py; "sum": one number for all rows; "turns": row i uses the operand's
+# row i % b; "turn_sums": an output whose rows are the sums over the rows i with the same i % b;
+# "turn_numbers": row i uses number i % b; "group_numbers": row i uses number i // a.
 Kind = Literal[
     "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table", "sum",
     "turns", "turn_sums", "turn_numbers", "group_numbers",
@@ -28,8 +28,9 @@ Kind = Literal[
 
 
 class Reduce(NamedTuple):
-    """Reduce the values of the expression `text` over the row to a scalar: their sum; or the
-    largest value, ignoring NaN (-inf for an empty row); or 1 if a value is NaN, else 0.
+    """Reduce the values of the expression `text` over the row to a scalar. "sum" is the sum of the
+    values. "top" is the largest value, ignoring NaN (-inf for an empty row). "nan" is 1 if a value
+    is NaN, else 0.
     """
 
     name: str
@@ -45,9 +46,9 @@ class Map(NamedTuple):
 
 
 class Add(NamedTuple):
-    """Add the values of the expression `text` to an operand. In an operand of kind "bands", rows of
-    the same band are added up; in an operand of kind "turn_sums", rows with the same index modulo
-    b. The first of these rows overwrites old values.
+    """Add the values of the expression `text` to an operand. An operand of kind "bands" gets the
+    sum of the rows of each band. An operand of kind "turn_sums" gets the sum of the rows with the
+    same index modulo b. The first row of each sum overwrites old values.
     """
 
     to: str
@@ -78,7 +79,7 @@ class Pick(NamedTuple):
 
 
 class First(NamedTuple):
-    """Compute the mean of the row's first elements, as many as a vector has, rounded."""
+    """Compute the rounded mean of the row's first elements, of as many as fit a vector."""
 
     name: str
     row: str
@@ -92,8 +93,9 @@ class Log(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Write the cumulative sums of an operand to another one. They are added in float64, and each
-    is rounded once; from the first element on, or from the last one. Only in exact kernels.
+    """Write the cumulative sums of an operand to another one, from the first element on, or from
+    the last one if `backwards`. Sums are added in float64, and each is rounded once. Only in exact
+    kernels.
     """
 
     to: str
@@ -112,11 +114,11 @@ class Total(NamedTuple):
 
 class If(NamedTuple):
     """Execute steps for the rows for which the expression `text` is true; the steps may recompute
-    scalars. Their sums are computed in float64, in a slower loop, because few rows are expected to
-    need it.
+    scalars. Sums in these steps are computed in float64, in a slower loop, because few rows are
+    expected to need the steps.
 
-    apart   whether to compute the scalars before this step for several rows at once: a branch
-            within their loop would prevent LLVM from vectorizing it
+    apart   whether the scalars before this step are computed in a separate loop over several rows:
+            with this branch in the loop, LLVM would not vectorize it
     """
 
     text: str
@@ -139,8 +141,8 @@ Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put | Total |
 
 class Row(NamedTuple):
     """A kernel: its operands and its steps, in order. Expressions may also use `n`, the row's
-    length, and `a` and `b`, two numbers that a call passes. In a kernel with bands, `a` and `b` are
-    the number of rows and the number of rows per band, and the rows of a call are bands.
+    length, and `a` and `b`, two numbers that a call passes. In a kernel with bands, `a` is the
+    number of rows, `b` is the number of rows per band, and a call counts bands instead of rows.
     """
 
     operands: tuple[tuple[str, Kind], ...]
@@ -157,7 +159,7 @@ class Row(NamedTuple):
 
     @property
     def adds_turns(self) -> bool:
-        """Whether rows with the same index modulo b are summed, which one thread does."""
+        """Whether rows with the same index modulo b are summed, by a single thread."""
         return any(kind == "turn_sums" for _, kind in self.operands)
 
     @property
@@ -178,13 +180,13 @@ class Columns(NamedTuple):
 
     operands: tuple[tuple[str, Kind], ...]
     texts: tuple[tuple[str, str], ...]
-    # Whether an iteration takes two vectors of half a cache line, or one of a whole line.
+    # Whether an iteration takes two vectors of half a cache line instead of one of a whole line.
     in_halves: bool = False
 
 
 class Short(NamedTuple):
-    """A kernel that reduces many short rows to one number each: the sum times `a`, or the largest
-    or smallest element, NaN if one is NaN.
+    """A kernel that reduces each of many short rows to a number: the sum times `a`, or the largest
+    or smallest element, or NaN if an element is NaN.
     """
 
     operands: tuple[tuple[str, Kind], ...]
@@ -213,29 +215,29 @@ def _operands(words: str) -> tuple[tuple[str, Kind], ...]:
 
 TOP = Reduce("top", "top", "x")
 _MEAN = (Reduce("total", "sum", "x"), Let("centre", "total / n"))
-# The deviations from `centre`, a number near the mean, and the correction for the distance between
-# the two.
+# The sum of squared deviations from `centre`, a number near the mean, and the correction for the
+# distance between `centre` and the mean.
 _ABOUT = (
     Reduce("rest", "sum", "x - centre"),
     Reduce("squares", "sum", "square(x - centre)"),
     Let("off", "rest / n"),
     Let("spread", "squares - rest * off"),
 )
-# One pass around the mean of the first elements is accurate enough, except in two cases. If this
-# mean is one deviation or more from the row's mean, squares lose digits; and float32 squares may
-# overflow. Then a second pass in float64 follows, also around the first elements. That is accurate
-# enough: if 16 of n numbers are at most one deviation off, the mean is at most sqrt(n / 16)
-# deviations off.
+# `centre` is the mean of the row's first elements. One pass is accurate enough, except in two
+# cases: if `centre` is one standard deviation or more from the row's mean, squares lose digits; and
+# float32 squares may overflow. In both cases a second pass in float64 follows, with the same
+# `centre`. The second pass is accurate enough: the mean of 16 of n numbers is at most sqrt(n / 16)
+# standard deviations from the mean of all.
 _SPREAD = (
     First("centre", "x"),
     *_ABOUT,
     If("logical_or(rest * off > spread, logical_or(isinf(spread), isnan(spread)))", _ABOUT),
 )
 # Note [Rows with one large share]
-# If one number of a row is far above the others, its share rounds to 1 and the logarithm of the
-# total to 0; their digits are lost long before. So if the largest number is the only one with a
-# share over 15/16, the row is summed again without it. In the training of a model, few rows are
-# such.
+# If one number of a row is far above the others, its share rounds to 1, and the logarithm of the
+# total rounds to 0. Both lose digits long before that. So if the share of the largest number is
+# over 15/16, the row is summed again without this number. In the training of a model, few rows have
+# such a share.
 IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
 _LOG = (
     Let("log_total", "log(total)"),
@@ -252,7 +254,7 @@ _LOG = (
         apart=True,
     ),
 )
-# Shifting by an infinite top would give inf - inf.
+# The shift is 0 if top is infinite, because inf - inf would be NaN.
 _LOG_TOTAL = (
     TOP,
     Let("shift", "where(isinf(top), T(0), top)"),
@@ -276,8 +278,8 @@ _DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
 
 
 def _slope(*others: Step) -> tuple[Step, ...]:
-    """Return the steps to the gradient by x; `others` are inserted into the first loop over the
-    row.
+    """Return the steps that compute the gradient by x; the steps `others` are inserted into the
+    first loop over the row.
     """
     return (
         _NORMAL_SCALE,
@@ -293,8 +295,8 @@ def _slope(*others: Step) -> tuple[Step, ...]:
 _ONE_NUMBER: tuple[tuple[str, Kind], ...] = (("x", "rows"), ("out", "numbers"))
 
 # The steps of the gradients of softmax and log_softmax that keep the digits for rows with one large
-# share; used for many numbers and for few. See Note [Slopes of rows with one large share] in
-# fastdist/ops/nn/softmax.py.
+# share. Kernels for large arrays and for small arrays use them. See Note [Slopes of rows with one
+# large share] in fastdist/ops/nn/softmax.py.
 SOFTMAX_GRADIENT_WIDE = (
     Reduce("even", "sum", "g * y"),
     Reduce("rest", "sum", "(g - even) * y"),
@@ -363,7 +365,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Let("share", "g / ties"),
         Map("out", f"where({_IS_BEST}, share, T(0))"),
     ),
-    # The deviations from the number a.
+    # The sum of the deviations from the number a, and the sum of their squares.
     "deviations": row(
         "x rest:wide squares:wide",
         Reduce("lost", "sum", "x - a"),
@@ -496,10 +498,11 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Put("out", "target", "slope"),
     ),
 }  # fmt: skip
-# For inputs that come from memory, the kernels in APART read several rows at a time. The kernels in
-# PAIRED, for smaller inputs, read two streams: one row is summed while the other's partial sums are
-# joined. Finding the largest of 1e5 and 1e6 numbers in rows of 1000 takes 3.9 and 43.7 us, and 4.15
-# and 46 with one stream (one core of an AMD EPYC, Zen 4).
+# For inputs that come from memory, the kernels in APART read several rows at a time. For smaller
+# inputs, the kernels in PAIRED read two streams: one row is summed while the partial sums of the
+# other row are joined. With two streams, finding the largest number of each row of 1000 takes 3.9
+# us for 1e5 numbers and 43.7 us for 1e6; with one stream it takes 4.15 and 46 us (one core of an
+# AMD EPYC, Zen 4).
 APART = ("sum", "squares", "sum_of_rows", "norm_of_rows", "top", "bottom")
 PAIRED = ("sum_of_rows", "norm_of_rows", "top", "bottom", "layer_norm", "layer_norm_gradient")
 KERNELS |= {f"{name}_apart": KERNELS[name]._replace(streams=4) for name in APART}  # type: ignore[call-arg]

@@ -1,7 +1,8 @@
 """Sums and extremes of short rows as LLVM vector code, eight rows at a time; see row_code.
 
-Reading a short row is fast; the reduction of its lanes, three shuffles that depend on each other,
-took longer. Here the lanes of eight rows are reduced together, in vectors with a part of each row.
+Reading a short row is fast. Reducing the lanes of a single row, by three shuffles that depend on
+each other, took longer than reading it. Here the lanes of eight rows are reduced together, in
+vectors with a part of each row.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from .row_steps import Short
 
 _cgutils: Any = cgutils  # untyped
 _ROWS: Final = 8
-# Four of the eight rows are from the first half of all rows and four from the second, alternately:
-# memory is read in two streams, each from its beginning to its end (see Note [Streams] in
-# row_code.py), while two rows are summed at a time. The sums of 1e6 float32 in rows of 100 take 43
-# us instead of 47.5, of 1e5 3.8 instead of 4.5. Two adjacent rows take 46, and 50 instead of 45 for
-# rows of 128; four streams, or vectors of a whole line, take 47 (AMD EPYC, Zen 4).
+# Four of the eight rows are from the first half of all rows, and four from the second half. One row
+# of each half is summed at a time, so memory is read in two streams, each from its beginning to its
+# end (see Note [Streams] in row_code.py). In rows of 100, the sums of 1e6 float32 take 43 us
+# instead of 47.5, and the sums of 1e5 take 3.8 us instead of 4.5. If the two rows are adjacent, the
+# sums of 1e6 take 46 us (in rows of 128, 50 us instead of 45). With four streams, or with vectors
+# of a whole line, they take 47 us (AMD EPYC, Zen 4).
 _EACH: Final = _ROWS // 2
 Join = Callable[[Any, Any], Any]
 
@@ -37,15 +39,16 @@ class ShortRowCode:
         self.builder, self.kernel, self.n, self.scale = builder, kernel, n, scale
         (self.x, self.out), self.element = bases, element
         self.size = 4 if isinstance(element, ir.FloatType) else 8
-        # Half a cache line for float32: if rows do not start at lines, most longer vectors would
-        # cross from one line to the next.
+        # A float32 vector is half a cache line. If rows do not start at cache lines, most longer
+        # vectors would cross from one line to the next.
         self.few = Numbers(builder, element, _ROWS)
         self.wide = Numbers(builder, WIDE, _ROWS)
         self.is_sum = kernel.how == "sum"
-        # The start value of an extreme, and of the bits that detect a NaN.
+        # The start values of a sum or an extreme, and of the bits that detect a NaN.
         starts = [self.few.constant(0.0 if self.is_sum else -math.inf), self.few.whole(0)]
         self.starts = starts[: 1 if self.is_sum else 2]
-        # The accumulators of each row, for each vector of an iteration, which is at most a line.
+        # An iteration takes at most one cache line of a row. Each row has separate accumulators for
+        # each vector of an iteration.
         self.vectors = min(kernel.vectors, BYTES // (_ROWS * self.size))
         self.cells = [
             [
@@ -157,15 +160,15 @@ class ShortRowCode:
     def _joined(self, parts: Sequence[Any], join: Join) -> Any:
         """Return a vector with the reduction of each of the vectors in parts, by joining halves.
 
-        A vector first holds parts of one row, after the first step of two rows, then of four and of
-        eight. Each step joins the halves of a row's part, and combines it with the part of another
-        row.
+        At first a vector holds lanes of one row, after the first step of two rows, then of four and
+        of eight. Each step joins the two halves of the lanes that a row has, and puts the results
+        of two vectors into one.
         """
         apart = _ROWS // 2
         while apart:
             lanes = range(_ROWS)
-            # Lane by lane, for one row of a vector after the other: from the first vector or from
-            # the second, each row with `apart` lanes where it had twice as many.
+            # The new vector takes `apart` lanes of each row, alternately from a row of the first
+            # vector and from a row of the second. Before, each row had twice as many lanes.
             groups = [(lane // apart, lane % apart) for lane in lanes]
             places = [group // 2 * 2 * apart + group % 2 * _ROWS + place for group, place in groups]
             parts = [

@@ -33,7 +33,9 @@ def suits_columns(facts: CallFacts) -> bool:
 
 
 def batch_norm(facts: CallFacts) -> Run:
-    """Return the function for batch norm: the result, the columns' means and variances."""
+    """Return the function for batch norm. It returns the result, and the columns' means and
+    variances.
+    """
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
     samples, n = shape[:2]
     one, nothing, lengths = ones(n, dtype), np.zeros(n, dtype), table(n)
@@ -93,7 +95,7 @@ def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 def follower(channels: int, count: int, dtype: Any, momentum: float) -> Run:
     """Return the function that moves running means and variances of channels, by momentum, towards
-    the statistics of a batch; each statistic is of `count` numbers.
+    the means and variances of a batch, which has `count` numbers per channel.
     """
     larger = count / max(count - 1, 1)
     launch, lengths = bound("small_followed", dtype, 1, channels, momentum, larger), table(channels)

@@ -1,8 +1,8 @@
 """Group, instance and batch norm of small tensors, by the exact kernels along rows.
 
-A row is a group of channels of one sample. The groups of a sample use the rows of weight and bias
-in turn; these are first expanded to the length of a group. See small_rows.py for what functions
-return.
+A row is a group of channels of one sample. Weight and bias are first expanded to one number for
+each element of a sample. Each group of a sample then uses its own row of weight and bias. See
+small_rows.py for what functions return.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Array = np.ndarray[Any, Any]
 # MOST_SAMPLES samples in sequence.
 MOST: Final = 1 << 16
 MOST_SAMPLES: Final = 256
-# If channels have at least this many positions, a row is a channel with its weight and bias: rows
-# of a whole group take longer (group norm of 2 x 4 x 1250: 10.4 us instead of 7.6, Zen 3).
+# If channels have at least this many positions, a row is a channel with its weight and bias. Rows
+# of a whole group take longer (group norm of 2 x 4 x 1250 takes 10.4 us instead of 7.6, Zen 3).
 _OWN_ROW: Final = 16
 
 
@@ -35,8 +35,8 @@ def _are_few(facts: CallFacts) -> bool:
 
 
 def _filler(channels: int, places: int, dtype: Any) -> Run:
-    """Return the function that expands weight and bias (None: 1 and 0) to rows that have each
-    channel's number at all its positions.
+    """Return the function that expands weight and bias to a row per channel, with the channel's
+    number at each position. If weight or bias is None, the numbers are 1 or 0.
     """
     one, nothing = ones(channels, dtype), np.zeros(channels, dtype)
     empty, array_type, lengths = np.empty, ARRAY, table(places)
@@ -77,7 +77,9 @@ def _sizes(facts: CallFacts) -> tuple[int, int, int, int, int]:
 
 
 def group_norm(facts: CallFacts) -> Run | None:
-    """Return the function for group norm: the result, the rows' means and deviations."""
+    """Return the function for group norm. It returns the result, and the rows' means and
+    deviations.
+    """
     if not _are_few(facts):
         return None
     channels, places, groups, rows, n = _sizes(facts)
@@ -161,7 +163,7 @@ def by_known(facts: CallFacts) -> Run | None:
     channels, places = shape[1], math.prod(shape[2:])
     one, nothing = ones(channels, dtype), np.zeros(channels, dtype)
     n, empty, array_type = channels * places, np.empty, ARRAY
-    lengths = table(places)  # nothing is summed
+    lengths = table(places)  # its order of additions is not used: nothing is summed
     has_rows = places >= _OWN_ROW
     if has_rows:
         rows, turns = shape[0] * channels, float(channels)
@@ -200,7 +202,7 @@ def by_known_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
     channels, places = shape[1], math.prod(shape[2:])
     one, n, full, empty = ones(channels, dtype), channels * places, (channels, places), np.empty
-    lengths = table(n)  # nothing is summed along a row
+    lengths = table(n)  # its order of additions is not used: nothing is summed along a row
     parts = bound("small_known_parts", dtype, channels, places, eps)
     all_three = bound("small_known_gradients", dtype, shape[0], n, 0.0, 1.0)
 

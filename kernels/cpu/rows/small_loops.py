@@ -8,9 +8,9 @@ thread loads stored loops, and after more calls it compiles missing ones. See No
 # Each kernel of small_row_steps has two versions: NumPy calls (numpy_twins.py) and a compiled loop
 # (exact_row_code.py). Both give the same bits, so it does not matter when the loop is ready, or
 # whether it ever is. Before a loop is used, it is compared with the NumPy version on rows of
-# several lengths. If they differ, for example because a NumPy adds in another order, only NumPy is
-# used. A softmax of 8 x 64 float32 takes 16 us with NumPy, 10 of them for exp, which is computed by
-# the same operations as in the loop. The loop takes 0.33 us (AMD EPYC, Zen 5).
+# several lengths. If the results differ, for example because a version of NumPy adds in another
+# order, only NumPy is used. A softmax of 8 x 64 float32 takes 16 us with NumPy: 10 us are for exp,
+# which uses the same operations as the loop. The loop takes 0.33 us (AMD EPYC, Zen 5).
 from __future__ import annotations
 
 import sys
@@ -35,9 +35,9 @@ Key = tuple[str, str]
 
 # If loops are not stored, NumPy serves this many calls of a process before the compiler is loaded.
 CALLS_BEFORE: Final = 20_000
-# NumPy serves this many calls of a kernel before its loop is looked up in the store: the loop saves
-# 10 to 20 us per call, and the look-up takes 2 to 4 ms. If another kernel has loaded the needed
-# modules (0.3 MB), the look-up is made at the first call.
+# NumPy serves this many calls of a kernel before the kernel's loop is looked up in the store of
+# compiled kernels: the loop saves 10 to 20 us per call, and the look-up takes 2 to 4 ms. If another
+# kernel has loaded the needed modules (0.3 MB), the look-up is made at the first call.
 CALLS_BEFORE_A_LOOK: Final = 200
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
 _READER: Final = f"{__package__.rpartition('.')[0]}.jit.kernel_cache"
@@ -102,7 +102,7 @@ def _later(key: Key, find: Callable[[str, str], Any]) -> None:
 
 
 def compiled(name: str, dtype: str) -> Any:
-    """Return the compiled loop with this name; None if its bits differ from NumPy's here."""
+    """Return the compiled loop with this name, or None if its results differ from NumPy's."""
     if log_loop() is None:
         return None
     from .row_kernels import row_loop
@@ -121,7 +121,7 @@ def loaded(name: str, dtype: str) -> Any:
 
 
 def _compared(loop: Any, name: str, dtype: str) -> Any:
-    """Return `loop`, or None if its bits differ from NumPy's here."""
+    """Return `loop`, or None if its results differ from NumPy's in any bit."""
     for checks in (False, True):
         loop.prepare(1, 1, 0.0, 0.0, checks=checks)
     row, kind = SMALL[name], np.dtype(dtype)
@@ -162,8 +162,8 @@ def _operands(row: Row, dtype: Any, rows: int, n: int) -> list[Array]:
 
 
 def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0, b: float = 0.0) -> Run:
-    """Return the function that runs a kernel over a tuple of operands, of which the last is the
-    table for n; types are not checked.
+    """Return the function that runs a kernel over a tuple of operands. The last operand is the
+    table for n. Types are not checked.
     """
     by_numpy: Run | None = None
     run: Callable[[int, int], Any] | None = None
@@ -181,7 +181,7 @@ def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0, b: float = 0
             by_numpy(operands)
             return
         found, words = loop.prepare(rows, n, a, b)
-        kept.append(words)  # other threads may have made words meanwhile
+        kept.append(words)  # all are kept, because several threads may make words at the same time
         job = words.ctypes.data
         run = found
         found(words.ctypes.data, id(operands))
@@ -216,7 +216,7 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
             kept.append(words)
             job = words.ctypes.data
             run = found
-        if run(job, id(operands)):  # x has a subclass, or is not an array
+        if run(job, id(operands)):  # x is not an array, or its class is a subclass
             require_arrays(x)
             operands = np.asarray(x), operands[1], lengths
             run(job, id(operands))

@@ -34,7 +34,7 @@ from .row_steps import (
 
 
 def _log(powers: str) -> tuple[Step, ...]:
-    """Return the steps to the logarithm of a sum of powers; the greatest power is 1.
+    """Return the steps that compute the logarithm of a sum of powers; the greatest power is 1.
 
     See Note [Rows with one large share] in row_steps.py.
     """
@@ -56,8 +56,9 @@ def _log(powers: str) -> tuple[Step, ...]:
     )
 
 
-# Deviations from the rounded mean, with a correction for its rounding; again in float64 if the
-# numbers or their squares overflow float32, or if all numbers are almost equal.
+# The sum of squared deviations from the rounded mean, with a correction for the mean's rounding. It
+# is computed again in float64 if the numbers or their squares overflow float32, or if all numbers
+# are almost equal.
 _ABOUT = (
     Reduce("total", "sum", "x"),
     Let("centre", "total / n", rounded=True),
@@ -105,7 +106,7 @@ def _exact(operands: str, *steps: Step) -> Row:
 
 
 def _slope(*others: Step) -> tuple[Step, ...]:
-    """Return the steps to layer norm's gradient by x; `others` are inserted into its first loop."""
+    """Return the steps of layer norm's gradient by x; the steps `others` join the first loop."""
     return (
         Let("scale", "T(1) / deviation"),
         Reduce("total", "sum", "g * weight"),
@@ -139,7 +140,7 @@ SMALL: Final[dict[str, Row]] = {
         *SOFTMAX_GRADIENT_WIDE,
     ),
     # The gradients of softmax_gradient by g and y, from q, the gradient of its result. Subtracting
-    # a constant from g or q does not change the result.
+    # a constant from g or q does not change these gradients.
     "small_softmax_second": _exact(
         "q g y by_g by_y",
         Reduce("even", "sum", "g * y"),
@@ -266,7 +267,8 @@ SMALL: Final[dict[str, Row]] = {
         Give("by_g", "(along - total_q * (total / n - centre)) * a"),
         Map("by_x", "(q - even) * scaled"),
     ),
-    # The gradient of logsumexp, g times the softmax of a row; and its gradients.
+    # The gradient of logsumexp, which is g times the softmax of a row. The next kernel computes the
+    # gradients of this gradient by g and x.
     "small_logsumexp_slope": _exact(
         "g:numbers x out",
         TOP,
@@ -319,8 +321,8 @@ SMALL: Final[dict[str, Row]] = {
     "small_normal_bands": _exact(
         f"{_OF_NORMAL} {_BANDS}", Let("scale", "T(1) / deviation"), *_DOWN
     ),
-    # The gradients of the input gradient of normalized rows: by u, which is g times weight, and by
-    # the rows. q is the gradient of that input gradient.
+    # This kernel differentiates the input gradient of normalized rows: by u, which is g * weight,
+    # and by the rows x. q is the gradient of the input gradient.
     "small_norm_second": _exact(
         "q u x mean:numbers deviation:numbers by_u by_x",
         Let("scale", "T(1) / deviation"),
@@ -353,8 +355,7 @@ SMALL: Final[dict[str, Row]] = {
         Map("by_u", "(q - x * along) * scale"),
         Map("by_x", "(x * bent - q * along_u - u * along) * scale"),
     ),
-    # A row is a group of one sample; the groups of a sample use the rows of weight and bias in
-    # turn.
+    # A row is a group of one sample. Group i of a sample uses row i of weight and bias.
     "small_group_norm": _exact(
         "x weight:turns bias:turns out mean:numbers deviation:numbers", *_NORMALIZED
     ),
@@ -362,8 +363,9 @@ SMALL: Final[dict[str, Row]] = {
     "small_group_norm_gradients": _exact(
         f"{_OF_NORMAL} weight:turns out {_TURN_SUMS}", *_slope(*_DOWN)
     ),
-    # First the statistics of groups. In the next kernels a row is a channel of a sample, `a`
-    # channels form a group, and there are `b` channels.
+    # The statistics of groups. In the next two kernels, a row is a channel of a sample, and there
+    # are `b` channels. In small_group_channels, `a` channels form a group; in small_known_channels,
+    # `a` is eps.
     "small_group_numbers": _exact(
         "x mean:numbers deviation:numbers middles:numbers begins:numbers scales:numbers",
         *_NORMAL_NUMBERS,
@@ -418,7 +420,7 @@ SMALL: Final[dict[str, Row]] = {
         Add("squares", "square(x - total * a)"),
         Add("rest", "x - total * a"),
     ),
-    # For one row; b is eps. `rest` corrects for the rounding of the mean.
+    # This kernel has one row; b is eps. `rest` corrects for the rounding of the mean.
     "small_column_numbers": _exact(
         "total squares rest weight bias mean variance scale shift",
         Map("mean", "total * a + rest * a"),
@@ -439,8 +441,8 @@ SMALL: Final[dict[str, Row]] = {
             f"(g - by_bias * a - {_NORMAL} * (by_weight * a)) * (scale * weight)",
         ),
     ),
-    # Running means and variances of channels, with momentum a; b is the factor of the unbiased
-    # variance. As in PyTorch, with a = 1 they become the statistics of the batch.
+    # Running means and variances of channels, with momentum a; b is the factor that makes the
+    # variance unbiased. As in PyTorch, with a = 1 the running statistics become those of the batch.
     "small_followed": _exact(
         "mean variance running_mean running_variance",
         Map("running_mean", "mean * a + running_mean * (T(1) - a)"),

@@ -21,7 +21,7 @@ from .small_tables import table
 Array = np.ndarray[Any, Any]
 # The number of rows that are added in sequence.
 _BAND: Final = 32
-# The most numbers of a cumulative sum, which one thread computes.
+# The largest number of elements of cumulative sums here, because one thread computes them all.
 _SCANNED: Final = 1 << 16
 
 
@@ -90,8 +90,8 @@ def cumsum(facts: CallFacts) -> Run | None:
 
 
 def cumsum_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the function for the gradient of cumulative sums: the cumulative sums of g, from the
-    last number on.
+    """Return the function for the gradient of cumulative sums, which is the cumulative sums of g
+    from the last number on.
     """
     rows = _scanned(facts)
     if rows is None:
@@ -174,8 +174,8 @@ def is_plain(facts: CallFacts) -> bool:
 
 
 def layer_norm(facts: CallFacts) -> Run | None:
-    """Return the function for layer norm of a matrix: the result, the rows' means and
-    deviations.
+    """Return the function for layer norm of a matrix. It returns the result, and the mean and
+    deviation of each row.
     """
     if not is_plain(facts):
         return None
@@ -243,7 +243,7 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def rms_norm(facts: CallFacts) -> Run | None:
-    """Return the function for RMS norm of a matrix: the result, and the factor of each row."""
+    """Return the function for RMS norm of a matrix. It returns the result and each row's factor."""
     if not is_plain(facts):
         return None
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
@@ -295,7 +295,8 @@ def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
     """Return the function for the cross entropy of rows. Its results are the loss, exp(x) up to a
-    factor, and the rows' sums of these powers; or the loss alone if is_alone.
+    factor per row, and the sum of these powers for each row. If is_alone, the loss is the only
+    result.
     """
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
     if not facts.contiguous[1] or facts.dtypes[0] != dtype:

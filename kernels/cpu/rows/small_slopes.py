@@ -1,7 +1,7 @@
-"""First gradients of softmax, norms and cross entropy that are differentiated again, if small.
+"""Gradients of small softmaxes, norms and cross entropies, which are differentiated again.
 
-The first gradients are computed by the usual kernels, the second ones by the exact kernels along
-rows. See small_rows.py for what functions return.
+The first gradients are computed by the usual kernels. The second gradients are computed by the
+exact kernels along rows. See small_rows.py for what functions return.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _of_norm(facts: CallFacts) -> CallFacts:
 
 
 def _second(name: str, rows: int, n: int, dtype: Any) -> Run:
-    """Return the function that computes the second gradients of normalized rows by the kernel
-    `name`: by u = g * weight, and by the rows.
+    """Return the function that computes the second gradients of normalized rows, with respect to u
+    = g * weight and to the rows. It uses the kernel `name`.
     """
     launch, lengths, empty = bound(name, dtype, rows, n), table(n), np.empty
 
@@ -92,7 +92,7 @@ def softmax_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
 
 def cross_entropy(facts: CallFacts) -> Run:
     """Return the function for the gradient of cross entropy by its input, from g, the input, the
-    classes, exp(x) up to a factor, and the rows' sums of these powers.
+    classes, exp(x) up to a factor per row, and the sum of these powers for each row.
     """
     _, shapes, *_ = facts.shapes
     by_rows = facts._replace(shapes=facts.shapes[1:3], dtypes=facts.dtypes[1:3],
@@ -251,8 +251,8 @@ def batch_norm(facts: CallFacts) -> Run:
 
 @silent
 def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    """Return the functions for the gradients of batch_norm by g, input and weight: a row is a
-    channel of all samples.
+    """Return the functions for the gradients of batch_norm by g, input and weight. A row of the
+    kernel is one channel of all samples.
     """
     shape, dtype, (eps,) = facts.shape, facts.dtype, facts.numbers
     samples, channels = shape[:2]
@@ -289,8 +289,8 @@ def reduction(facts: CallFacts, name: str) -> Run:
 
 
 def reduction_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
-    """Return the functions for the second gradients of a reduction, by g and by the rows, which are
-    given last.
+    """Return the functions for the second gradients of a reduction, by g and by the rows. The rows
+    are the last argument.
     """
     shape, dtype, (n, *scale) = facts.shape, facts.dtype, facts.numbers
     final, empty, lengths = facts.shapes[0], np.empty, table(n)

@@ -13,8 +13,8 @@ Array = np.ndarray[Any, Any]
 # Note [NumPy's order of additions] in exact_row_code.py.
 _SUMS: Final = 8
 _LEAF: Final = 128
-# Offsets in bytes of a ufunc's fields: its loops, their data, their number and types. They are part
-# of NumPy's stable ABI (PyUFuncObject of numpy/ufuncobject.h).
+# Offsets in bytes of a ufunc's fields: the loops, the loops' data, the number of loops, and their
+# types. The offsets are part of NumPy's stable ABI (PyUFuncObject of numpy/ufuncobject.h).
 _LOOPS: Final = 32
 _DATA: Final = 40
 _COUNT: Final = 48
@@ -38,8 +38,8 @@ def log_loop() -> tuple[int, int] | None:
 
 
 def leaves_of(n: int) -> list[int]:
-    """Return how NumPy sums a row of n numbers: the number of leaves, and for each leaf its length,
-    and how many times the last two sums are then added to each other.
+    """Return how NumPy sums a row of n numbers: the number of leaves, and two numbers for each
+    leaf: its length, and how many times the last two sums are added to each other after this leaf.
     """
     found: list[int] = []
 

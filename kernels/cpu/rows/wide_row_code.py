@@ -1,4 +1,4 @@
-"""A loop over a row that runs rarely: in float64, one vector per iteration, with little code."""
+"""A loop over a row that few rows need: in float64, one vector per iteration, little code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions of few small images: columns by one NumPy copy, and one product."""
+"""Convolutions of few small images: one NumPy copy makes the columns, then one matrix product."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..nn.patches import Sliding
 from .call_facts import CallFacts, Run, small
 
-# The most elements of all columns; for more, a compiled loop is faster.
+# The largest number of elements of all columns here; for more, a compiled loop is faster.
 _MOST: Final = 1 << 13
 
 

@@ -13,7 +13,7 @@ from ..index.indices import MANY, require_inside
 from ..memory import LINES_FROM
 from .call_facts import LIMIT, Array, CallFacts, Run, Shape, row_starts, small
 
-# The most indices for these kernels; for more, compiled loops are used, see index/indices.py.
+# The largest number of indices here; for more, compiled loops are used, see index/indices.py.
 _FEW_PLACES: Final = MANY - 1
 _WRITTEN: Final = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64))
 
@@ -77,7 +77,7 @@ def _gather(facts: CallFacts) -> Run | None:
 
 def _flat_places(facts: CallFacts) -> Run | None:
     """Return the function that converts an index along an axis to flat indices in a contiguous copy
-    of the first input. It returns a new array, which no other code can change.
+    of the first input. The function returns a new array, which no other code can change.
     """
     shape, wanted, (axis,) = facts.shapes[0], facts.shapes[1], facts.numbers
     if not (shape and wanted and facts.contiguous[0] and facts.dtypes[0] == facts.dtype):
@@ -106,8 +106,8 @@ def _flat_places(facts: CallFacts) -> Run | None:
 
 
 def _starts(shape: Shape, steps: Shape, axis: int) -> Array:
-    """Return, for each element of an index of a shape, the flat offset of its line along the
-    axis.
+    """Return, for each element of an index of this shape, the flat offset of the line along `axis`
+    to which the element refers.
     """
     starts = np.zeros(shape, np.int64)
     for i, (n, step) in enumerate(zip(shape, steps, strict=True)):

@@ -27,8 +27,8 @@ def _nll(facts: CallFacts) -> Run | None:
     asarray, never = np.asarray, 0 <= ignored < classes
 
     def run(x: Array, target: Array, weight: None) -> tuple[Array, Array]:
-        # A private copy: NumPy reads an index again after its check. See Note [Indices that
-        # change].
+        # A private copy, because NumPy reads an index again after its check. See Note [Indices
+        # that change].
         own = target.copy()
         if never or own.item(own.argmin()) < 0 or own.item(own.argmax()) >= classes:
             out, total = empty(final, dtype), empty((), dtype)

@@ -103,7 +103,7 @@ def _mean(facts: CallFacts) -> Run | None:
 
 
 def _repeated(facts: CallFacts) -> Run | None:
-    """Return the function that expands a gradient to all the numbers that went into a result."""
+    """Return the function that expands a gradient to the shape of the reduced array."""
     shape, _, axes = _axes(facts)
     if math.prod(shape) == 0 or facts.dtype != facts.dtypes[0]:
         return None
@@ -112,7 +112,7 @@ def _repeated(facts: CallFacts) -> Run | None:
     ndarray, dtype = np.ndarray, facts.dtype
 
     def repeat(g: Any) -> Any:
-        # This takes a tenth of np.broadcast_to's time, but needs a buffer, which requires C order.
+        # ndarray() takes a tenth of np.broadcast_to's time, but needs a buffer, and so C order.
         if not g.flags.c_contiguous:
             g = g.copy()
         given = g.strides
@@ -172,7 +172,7 @@ def _amin(facts: CallFacts) -> Run | None:
 
 @gradients("reduce.reductions.amax", "reduce.reductions.amin")
 def _extreme_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    # max and min over all elements, which have no axes argument: a NaN counts as an extreme.
+    # Without axes, this is the gradient of max or min over all elements: NaN counts as an extreme.
     of_all = facts.numbers[0] is None
     return long_rows.reduction_gradient(facts, "max_gradient" if of_all else "extreme_gradient")
 

@@ -15,7 +15,7 @@ from .call_facts import TERMS, CallFacts, Run, Shape, adder_of_columns, gradient
 
 
 def _in_own(name: str, facts: CallFacts) -> str:
-    """Return the name of a gradient's loop; for float64 the loop that keeps more digits, see
+    """Return the name of a gradient's loop. For float64 it is the loop that keeps more digits: see
     Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
     """
     return f"{name}_wide" if facts.dtype.itemsize == 8 else name
@@ -164,14 +164,14 @@ def _matmul(facts: CallFacts) -> Run | None:
     a, b = facts.shapes
     if len(a) == 1 or len(b) == 1:  # type: ignore[arg-type]
         return _of_vectors(a, b, facts.shape)  # type: ignore[arg-type]
-    # 325 ns as a method, 500 as np.dot, 910 as np.matmul.
+    # A product takes 325 ns with the method dot, 500 ns with np.dot, and 910 ns with np.matmul.
     return np.ndarray.dot if _is_matrix_product(facts) else None
 
 
 @silent
 def _of_vectors(a: Shape, b: Shape, shape: Shape) -> Run:
-    """Return the product of vectors, computed as matrices, so that it has the same bits as the
-    product of matrices.
+    """Return the function that multiplies operands of which at least one is a vector. Vectors are
+    viewed as matrices, so that the product has the same bits as a product of matrices.
     """
     row, column = (1, a[0]), (b[0], 1)
     if len(b) == 2:

@@ -1,4 +1,4 @@
-"""Second gradients of small arrays, by the names of the ops of the first gradients."""
+"""Second gradients of small arrays, by the names of the kernels of the first gradients."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def _rows(facts: CallFacts) -> tuple[int, int] | None:
 
 
 def _in_order(facts: CallFacts, count: int, largest: bool) -> Run | None:
-    """Return the function that gives the first `count` of each sorted row, and their indices.
-    Sorting is stable, and NaN counts as the largest.
+    """Return the function that returns the first `count` numbers of each sorted row, and their
+    indices. Sorting is stable, and NaN counts as the largest.
     """
     rows = _rows(facts)
     if rows is None:
@@ -36,7 +36,7 @@ def _in_order(facts: CallFacts, count: int, largest: bool) -> Run | None:
     def order(x: Array) -> tuple[Array, Array]:
         x = x.reshape(seen)
         if largest:
-            # Sorting the reversed rows and reversing the result keeps the order of equals.
+            # Sorting the reversed rows, and reversing the result, keeps the order of equal numbers.
             places = subtract(last, x[:, ::-1].argsort(1, "stable")[:, from_end])
         else:
             places = x.argsort(1, "stable")

@@ -96,7 +96,8 @@ def _weigh(facts: CallFacts) -> Run | None:
     before, after = of_x[len(of_x) - axes :], shape[len(shape) - axes :]
     seen, made = (-1, *ones, *before), (-1, *ones, *after)
     kind = facts.dtypes[0], dtype, facts.dtypes[2], facts.dtypes[1]
-    # The tables of the last call, split by axis; usually the next call has the same tables.
+    # The tables of the last call, and their parts by axis. Usually the next call has the same
+    # tables.
     known: tuple[Any, ...] = None, None, None
     is_ready = False
 

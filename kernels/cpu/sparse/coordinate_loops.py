@@ -24,8 +24,8 @@ def add_rows(values: Any, rows: Any, into: Any) -> Any:
 
 @compiled("products of sparse tensors")
 def gather_add(x: Any, starts: Any, places: Any, weights: Any, weighed: Any, into: Any) -> Any:
-    """Return the kind and value of a number that is out of bounds: of `starts` (1) or `places` (2);
-    0 if all are in bounds.
+    """Write the sums into `into`, and return INSIDE and 0. If a number is out of bounds, return
+    this number, and 1 for a number of `starts` or 2 for a number of `places`.
     """
     count = np.uint64(min(len(places), len(weights)) if weighed else len(places))
     first = starts[0]

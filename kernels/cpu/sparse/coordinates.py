@@ -74,9 +74,9 @@ def flat_places(indices: Array, out: Array, lengths: tuple[int, ...]) -> None:
 
 @silent
 def add_entries(values: Array, indices: Array, out: Array) -> None:
-    """Add each value to out at the position given by its column of indices, in order.
+    """Add each value to out at the position given by the value's column of indices, in order.
 
-    Bound by memory: only the touched rows are read and written.
+    Memory bandwidth limits the speed; only the touched rows are read and written.
 
     Raises  IndexError for an index that is out of bounds
     """
@@ -86,7 +86,7 @@ def add_entries(values: Array, indices: Array, out: Array) -> None:
     if not axes:
         np.add(out, values.sum(0, out.dtype), out)
         return
-    # Compiled loops do not take half types and bool; NumPy handles memory that is not contiguous.
+    # Compiled loops do not support half types, bool, and memory that is not contiguous.
     by_numpy = not out.flags.c_contiguous or out.dtype.itemsize < 4
     if by_numpy or is_numpys_turn(_compile_adding, values.dtype, out.dtype):
         own = [_own_row(indices[axis], out.shape[axis], axis) for axis in range(axes)]

@@ -25,7 +25,7 @@ def _run(
     rows: list[Array],
     numbers: list[float],
 ) -> None:
-    """Run a loop over rows of arrays, with numbers converted to their dtype.
+    """Run a loop over rows of arrays, with numbers converted to the arrays' dtype.
 
     Raises  OutOfBounds for a row that is out of bounds
     """
@@ -58,11 +58,11 @@ def adagrad(
     rate: float,
     eps: float,
 ) -> None:
-    """Update rows of out, the parameter, as Adagrad does, and add to its sums of squares.
+    """Update rows of out, the parameter, as Adagrad does, and add to `sums`, the sums of squares.
 
     values: (n, width); places: (n,), the row of each of values[order], ascending; sums and out:
-    (rows, width), C order. Bound by memory: after a row's values are summed, the row is read and
-    written once.
+    (rows, width), C order. Memory bandwidth limits the speed: after a row's values are summed, the
+    row is read and written once.
     """
     _run(_loops.adagrad, values, places, order, [sums, out], [rate, eps])
 

@@ -1,8 +1,9 @@
-"""Kernels that fill CUDA arrays with random numbers of a Philox stream: the CPU's bits.
+"""Kernels that fill CUDA arrays with random numbers of a Philox stream, with the CPU's bits.
 
-`seed` is a number, or a device array of two numbers, from which a kernel reads the seed and the
-block that `first` counts from: see Note [Draws in a graph] in random_numbers/generator.py. Normal
-numbers differ from the CPU's by rounding: they are computed in float64 by another math library.
+`seed` is a number, or a device array of two numbers. From this array a kernel reads the seed and a
+block number, to which `first` is added: see Note [Draws in a graph] in random_numbers/generator.py.
+Only normal numbers differ from the CPU's, by rounding: another math library computes them in
+float64.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -34,14 +35,14 @@ def uniform(out: Any, seed: Any, first: int) -> None:
 
 def open_uniform(out: Any, seed: Any, first: int, wide: bool) -> None:
     """Write float64 numbers in (0, 1) into out, from block `first` of the seed's stream on. If
-    wide, they have the resolution of float64, otherwise 32 random bits.
+    `wide`, the numbers have the resolution of float64; otherwise they have 32 random bits.
     """
     launch(plan_draw("open_uniform", out, seed, first, is_long=wide))
 
 
 def normal(out: Any, seed: Any, first: int) -> None:
-    """Write normal numbers of mean 0 and deviation 1 into out, from block `first` of the
-    stream on.
+    """Write normal numbers of mean 0 and standard deviation 1 into out, from block `first` of the
+    seed's stream on.
     """
     launch(plan_draw("normal", out, seed, first))
 
@@ -62,15 +63,16 @@ def plan_draw(
     is_long: bool | None = None,
 ) -> list[Launch]:
     """Return the launch of uniform, open_uniform, normal or integers; no launch if out is empty.
-    is_long says whether a number takes two random words; by default numbers of float64 and integers
-    do.
+    is_long says whether a number takes two random words. By default, float64 numbers and the
+    numbers of `integers` do.
     """
     if not out.size:
         return []
     if is_long is None:
         is_long = name == "integers" or out.dtype == np.float64
     span = high - low
-    # The largest multiple of span below 2**64, minus one: greater words would favor small numbers.
+    # The largest multiple of span up to 2**64, minus one. Words above this are not used, because
+    # they would make small numbers more frequent.
     last = (1 << 64) - (1 << 64) % span - 1
     numbers = *start_of(seed, first), *map(_signed, (low, span, last))
     shape, steps = out.shape or (1,), element_strides(out) or (0,)
@@ -81,8 +83,8 @@ def plan_draw(
 
 
 def start_of(seed: Any, first: int) -> tuple[int, int, int]:
-    """Return the fields of a task for the start of a draw: first, seed, address of the seed
-    array.
+    """Return the fields of a task for the start of a draw: `first`, the seed, and the address of
+    the seed array. If `seed` is a number, the address is 0; if it is an array, the seed is 0.
     """
     place, known = (0, seed) if isinstance(seed, int) else (address_of(seed), 0)
     return _signed(first), _signed(known), place

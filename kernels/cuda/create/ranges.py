@@ -26,8 +26,8 @@ from ..launch import (
 
 
 def arange(out: Any, start: float, step: float) -> None:
-    """Write start, start + step, ... into out, a vector in C order. They are computed in float64 if
-    out's dtype is floating, else in int64.
+    """Write start, start + step, ... into out, a vector in C order. The numbers are computed in
+    float64 if out's dtype is floating, else in int64.
     """
     launch(plan_arange(out, start, step))
 
@@ -44,8 +44,8 @@ def plan_arange(out: Any, start: float, step: float) -> list[Launch]:
 
 
 def evenly(out: Any, start: Any, end: Any) -> None:
-    """Write evenly spaced numbers from start to end, NumPy scalars of one dtype, into out, a vector
-    in C order, with the CPU's bits.
+    """Write evenly spaced numbers from start to end into out, with the CPU's bits. start and end
+    are NumPy scalars of one dtype; out is a vector in C order.
     """
     launch(plan_evenly(out, start, end))
 

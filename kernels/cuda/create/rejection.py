@@ -1,7 +1,7 @@
 """Random numbers by rejection sampling, on CUDA arrays.
 
 The numbers differ from the CPU's only by rounding of logarithms and roots. Element i uses only
-block i of its part of a Philox stream.
+block first + i of the seed's Philox stream.
 
 `seed` is as in random.py; inputs and out are in C order and have one dtype.
 
@@ -33,12 +33,12 @@ def log_gamma(concentration: Any, out: Any, seed: Any, first: int) -> None:
 
 
 def poisson(rate: Any, out: Any, seed: Any, first: int) -> None:
-    """Write Poisson-distributed counts of a rate into out; NaN for an invalid rate."""
+    """Write Poisson-distributed counts with the mean `rate` into out; NaN for an invalid rate."""
     launch(plan_tried("poisson", (rate,), out, seed, first))
 
 
 def binomial(count: Any, prob: Any, out: Any, seed: Any, first: int) -> None:
-    """Write into out the number of successes in count trials, each with probability prob."""
+    """Write into out the number of successes in `count` trials with success probability `prob`."""
     launch(plan_tried("binomial", (count, prob), out, seed, first))
 
 

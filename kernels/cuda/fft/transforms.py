@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of CUDA arrays by cuFFT through CuPy, which caches its plans.
+"""Discrete Fourier transforms of CUDA arrays by cuFFT through CuPy, which caches cuFFT's plans.
 
 A plan owns its work area, and a thread uses the same plans on all its streams. So when a thread
 switches streams on a device, the new stream waits for the old one.
@@ -28,8 +28,8 @@ def transform(x: Any, out: Any, axes: tuple[int, ...], norm: str, forward: bool)
 def transform_real(
     x: Any, out: Any, axes: tuple[int, ...], norm: str, onesided: bool, doubled: bool
 ) -> None:
-    """Write the transform of real x along axes into out: all of it, or, if `onesided`, the half
-    along the last of `axes` that determines the other half. If `doubled`, numbers with a mirror
+    """Write the transform of real x along axes into out. If `onesided`, only one half along the
+    last of `axes` is written; it determines the other half. If `doubled`, numbers with a mirror
     image in the other half are multiplied by 2.
     """
     from cupy import fft
@@ -48,9 +48,9 @@ def transform_real(
 
 
 def to_real(x: Any, out: Any, axes: tuple[int, ...], norm: str, n: int, halved: bool) -> None:
-    """Write the inverse transform to real numbers, `n` along the last of `axes`, into out; x is one
-    half of the spectrum. If `halved`, numbers with a mirror image in the other half are first
-    multiplied by 0.5.
+    """Write the real inverse transform of x, which is one half of a spectrum, into out. out has
+    length n along the last of `axes`. If `halved`, numbers of x with a mirror image in the other
+    half are first multiplied by 0.5.
     """
     from cupy import fft
 

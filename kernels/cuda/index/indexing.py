@@ -1,10 +1,10 @@
 """Reads and writes at places given by index tensors, on CUDA arrays.
 
-If several values go to one place, they are added in their order in memory, and of plain writes the
-last one wins: each run gives the same result. For that, places are sorted, unless the user waived
-it by use_deterministic_algorithms(False). Then atomics add, where a dtype has them, and any of
-several writes wins. An index that is out of bounds raises no error here: reading gives NaN, or the
-largest or smallest integer, and writing is skipped.
+If several values go to one place, they are added in their order in memory; if they are written, the
+last one remains. So each run gives the same result. This requires sorting the places. If the user
+waived repeatable results by use_deterministic_algorithms(False), places are not sorted: atomics add
+where a dtype has them, and any of several written values may remain. An index that is out of bounds
+raises no error here: reading gives NaN, or the largest or smallest integer, and writing is skipped.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -46,12 +46,12 @@ from ..shape.copying import cast
 
 _ZERO: Final = parse("T(0)", ())
 _SAME: Final = parse("x", ("x",))
-# The most entries that a thread adds.
+# The largest number of entries that one thread adds.
 CHUNK: Final = 256
 
 DType = np.dtype[Any]
 Steps = Sequence[int]
-# For each axis of the indexed array an array of indices, or None for the whole axis.
+# For each axis of the indexed array: an array of indices, or None for the whole axis.
 Places = tuple[Any, ...]
 _NUMBER: Final = np.dtype(np.int64)
 
@@ -83,7 +83,7 @@ def plan_gather(x: Any, index: Any, out: Any, axis: int, steps: Steps) -> list[L
 @heeds_determinism
 @only_launches
 def scatter(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
-    """Write x into out, then src at index along axis; src has the axes of index, or none."""
+    """Write x into out, then src at index along axis; src has the axes of index, or is 0-d."""
     cast(x, out)
     _put_elements(index, src, out, axis, added=False)
 
@@ -137,10 +137,10 @@ def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> 
 def plan_written(
     runs_of: Callable[[Any], Runs], src: Any, named: Any, out: Any, *, added: bool, by: Any = 1
 ) -> list[Launch]:
-    """Return the launches that write src to places of out, or add `by` times src there. The places
-    are given by their flat numbers.
+    """Return the launches that write src to places of out, or add `by` times src at these places.
+    `named` has the flat numbers of the places.
 
-    Elements are written in the order of src; in any order if repeatable results are waived.
+    Elements are written in the order of src, or in any order if the user waived repeatable results.
     `runs_of` returns the Runs of src for the array that is written.
     """
     runs = runs_of(out)
@@ -155,7 +155,7 @@ def plan_written(
     if out.dtype not in WIDE:
         args = (src, named, real, out)
         return [runs.launch("add_at_once", out.dtype, args, at_once=True)]
-    # With half types each addition would round, so add in a float32 copy.
+    # In half types each addition would be rounded, so terms are added to a float32 copy.
     copy = Scratch(out.shape, np.dtype(np.float32))
     args = (src, named, real, copy)
     added_up = runs_of(copy).launch("add_at_once", out.dtype, args, at_once=True)
@@ -196,9 +196,9 @@ def plan_numbers(index: Any, numbers: Any, out: Any, axis: int) -> list[Launch]:
 class Runs(NamedTuple):
     """The memory layout of an indexed array, and of the values that are read or written there.
 
-    `places` are the indexed axes and the indexed array's strides along them; `columns` the other
-    axes, and the strides of the indexed array and of the values; `entries` the axes of the index,
-    and the values' strides.
+    `places` has the shape of the indexed axes, and the indexed array's strides along these axes.
+    `columns` has the shape of the other axes, and the strides of the indexed array and of the
+    values along them. `entries` has the shape of the index, and the values' strides along its axes.
     """
 
     places: tuple[Steps, Steps]
@@ -248,8 +248,8 @@ def plan_put(runs: Runs, src: Any, sorted_: Any, order: Any, out: Any) -> list[L
 def plan_add(
     runs: Runs, src: Any, sorted_: Any, order: Any, out: Any, alpha: Any = 1
 ) -> list[Launch]:
-    """Return the launches that add src, times alpha, at sorted places of out: one adds in chunks,
-    and, if there are several chunks, a second one combines them.
+    """Return the launches that add src, times alpha, at sorted places of out. The first launch adds
+    in chunks. If there are several chunks, a second launch combines their sums.
     """
     if is_float8(out.dtype):
         raise NoKernelError(
@@ -268,7 +268,7 @@ def plan_add(
 
 
 def runs_of_elements(index: Any, src: Any, out: Any) -> Runs:
-    """Return the Runs of src, with the axes of index or none, at elements of out."""
+    """Return the Runs of src at elements of out; src has the axes of index, or is 0-d."""
     steps = element_strides(src) if src.ndim else [0] * index.ndim
     return Runs((out.shape, element_strides(out)), ((), (), ()), (index.shape, steps))
 
@@ -286,8 +286,8 @@ def runs_of_places(indexed: Any, values: Any, shape: Steps, places: Places) -> R
     used = [axis for axis, place in enumerate(places) if place is not None]
     others = [axis for axis in range(indexed.ndim) if axis not in used]
     met = np.broadcast_shapes(*[places[axis].shape for axis in used])
-    # If the indexed axes are adjacent, their result axes are in the place of the first; else in
-    # front.
+    # If the indexed axes are adjacent, the axes of the index replace them in the result. Otherwise
+    # the axes of the index are the first axes of the result.
     lead = used[0] if used == list(range(used[0], used[-1] + 1)) else 0
     steps, given = element_strides(indexed), broadcast_strides(values, shape)
     of_entries = given[lead : lead + len(met)]
@@ -315,7 +315,7 @@ def take(x: Any, out: Any, places: Places) -> None:
 
 @on_device_of_out
 def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
-    """Write x to `places` of out, or add it there; x broadcasts."""
+    """Write x to `places` of out, or add x at these places if `accumulate`; x broadcasts."""
     used = [one for one in places if one is not None]
     met = np.broadcast_shapes(*[one.shape for one in used])
     shape = [n for n, place in itertools.zip_longest(out.shape, places) if place is None]
@@ -343,7 +343,9 @@ def put_zeros(x: Any, out: Any, places: Places) -> None:
 
 @on_device_of_out
 def replace(x: Any, src: Any, out: Any, places: Places, accumulate: bool) -> None:
-    """Write x into out, then write src to `places` of out, or add it there; src broadcasts."""
+    """Write x into out, then write src to `places` of out, or add src at these places if
+    `accumulate`; src broadcasts.
+    """
     cast(x, out)
     put(src, out, places, accumulate)
 
@@ -362,8 +364,8 @@ def _plan_numbers_of(indexed: Any, places: Places, met: Steps) -> tuple[list[Lau
 
 
 def plan_locate(index: Any, numbers: Any, met: Steps, length: int, nth: int) -> list[Launch]:
-    """Return the launch that adds the nth indexed axis, of this length, to the numbers of
-    places.
+    """Return the launch that includes the index along the nth indexed axis, which has this length,
+    in the flat numbers of places.
     """
     count, shape, still = math.prod(met), met or (1,), [0] * max(len(met), 1)
     if not count:
@@ -402,7 +404,8 @@ def _launch(
     return [Launch(source, name, (-(-over.size // THREADS), 1), (*arrays, task))]
 
 
-# The dtypes that atomics can add: half types in float32, complex numbers by their parts.
+# The dtypes that atomics can add, except half types, which are added in float32. Complex numbers
+# are added by their parts.
 _WORDS: Final = (
     "float32",
     "float64",
@@ -432,8 +435,8 @@ def source_of_indexing(
     at_once: bool = False,
 ) -> str:
     """Return the CUDA source for elements of a dtype, a number of axes, and an index dtype, by
-    default int64. If not `wide`, elements are counted in 32 bits, which divide faster. With
-    `at_once` the source includes the kernels of at_once.cu.
+    default int64. If not `wide`, elements are counted in 32 bits, because divisions of 32 bits are
+    faster. With `at_once` the source includes the kernels of at_once.cu.
     """
     files = ("headers/poison.cuh", "index/indexing.cu", *(("index/at_once.cu",) if at_once else ()))
     if is_float8(dtype):

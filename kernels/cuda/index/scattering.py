@@ -18,9 +18,9 @@ from .indexing import CHUNK, plan_sorted_elements
 
 @only_launches
 def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool) -> None:
-    """Write x into out, and reduce the elements of src that share an index along axis, by sum,
-    mean, prod, amax or amin, into the element of out at that index. With include_self its old value
-    takes part.
+    """Copy x to out. Then reduce, by sum, mean, prod, amax or amin along axis, the elements of src
+    that have the same index, and write the result at that index of out. With include_self, the
+    element of x at that index takes part too.
 
     Half types are computed in float32, and the mean of integers is rounded down. An index that is
     out of bounds is skipped.
@@ -35,8 +35,9 @@ def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_
 def plan_reduce(
     index: Any, src: Any, sorted_: Any, order: Any, out: Any, way: str, include_self: bool
 ) -> list[Launch]:
-    """Return the launch that reduces src at sorted places of out, and, if there are several chunks,
-    the launch that combines them. All arrays have the same number of axes, at least one.
+    """Return the launch that reduces the elements of src into out, by the sorted numbers of out's
+    elements, and, if there are several chunks, the launch that combines the chunks' results. index,
+    src and out have the same number of axes, at least one.
     """
     entries = index.size
     steps = (element_strides(out), index.shape, element_strides(src))
@@ -60,7 +61,7 @@ def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @functools.lru_cache(maxsize=256)
 def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str, wide: bool = False) -> str:
-    """Return the CUDA source for elements of a dtype, a number of axes and a reduction."""
+    """Return the CUDA source of the reduction `way`, for a dtype and a number of axes."""
     if dtype == np.bool_ and way == "sum":
         way = "amax"
     return f"""{headers_for([dtype])}

@@ -25,11 +25,11 @@ from ..prepared import only_launches
 
 @only_launches
 def sorted_places(x: Any, rows: Any, out: Any, right: bool) -> None:
-    """Write into out the position at which each x would be inserted in its sorted row, before or
-    (with right) after equal numbers.
+    """Write into out the position at which each element of x would be inserted in its sorted row:
+    before equal numbers or, with right, after them.
 
-    x and out: (..., m), rows: (..., n), or (n,) for all of x; in C order, x and rows of one dtype.
-    NaN sorts after all numbers.
+    Shapes: x and out (..., m); rows (..., n), or (n,) if all of x share one row. All arrays are in
+    C order, and x and rows have one dtype. NaN sorts after all numbers.
     """
     launch(plan_places(x, rows, out, right=right))
 
@@ -43,10 +43,10 @@ def plan_places(x: Any, rows: Any, out: Any, *, right: bool) -> list[Launch]:
 
 @only_launches
 def hits(x: Any, upto: Any, out: Any) -> None:
-    """Write the positions at which x is true into out, in order. `upto` is the running count of
+    """Write into out, in order, the positions at which x is true. `upto` is the running count of
     true elements.
 
-    x and upto: (n,), bool and int64; out has one element for each true element of x.
+    x is bool (n,), upto is int64 (n,), and out has one element for each true element of x.
     """
     launch(_launch("hits", x, (upto, out, int64_fields(x.size, out.size, 0))))
 

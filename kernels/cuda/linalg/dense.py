@@ -1,9 +1,9 @@
 """Linear algebra of batches of matrices, on CUDA arrays: cuSOLVER and cuBLAS (solvers.py).
 
-As in the CPU module of this name, if a matrix's result cannot be computed, it is NaN, and the
-matrix's `info` is not 0. `info` stays on the GPU: code that reads it waits for the GPU. Matrices
-that are not finite are replaced before the libraries get them, because an iterative method might
-never end.
+As in the CPU module of this name, a result that cannot be computed is NaN, and the `info` of its
+matrix is not 0. `info` stays on the GPU: code that reads it waits for the GPU. Matrices with
+elements that are not finite are replaced before a library gets them, because an iterative method
+might never end.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _INT32 = np.dtype(np.int32)
 
 
 def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
-    """Write the triangle L of x = L @ L.H into out, or L.H if upper; reads only one triangle
-    of x.
+    """Write the triangle L of x = L @ L.H into out, or L.H if upper. Only one triangle of x is
+    read.
     """
     import cupy
 
@@ -33,12 +33,13 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
         if not x.size:
             info.fill(0)
             return
-        # The library sees the conjugate matrix, whose transposed factor is the result.
+        # The library reads arrays in column-major order, so it sees the transpose of x, which is
+        # the conjugate of x. The result is the transpose of the factor that the library finds.
         stack = _stack(x)
         status = _made((len(stack),), _INT32)
         solvers.potrf(stack, status, lower=upper)
         factor = cupy.triu(stack) if upper else cupy.tril(stack)
-        # The library does not document `info` for a pivot that is NaN.
+        # The library's documentation does not say what `info` is if a pivot is NaN.
         is_wrong = ~(cupy.diagonal(factor, axis1=-2, axis2=-1).real > 0)
         first = (is_wrong.argmax(-1) + 1) * is_wrong.any(-1)
         status = cupy.where(status == 0, first, status)
@@ -47,10 +48,10 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
 
 
 def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool) -> None:
-    """Solve a @ x = b and write x into out; a (..., n, n) is triangular, and its other half is not
-    read.
+    """Solve a @ x = b and write x into out; a (..., n, n) is triangular, and only the triangle that
+    `upper` selects is read.
 
-    Batch axes broadcast to out's.
+    The batch axes of a and b broadcast to those of out.
     """
     import cupy
 
@@ -65,10 +66,10 @@ def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool)
 
 
 def cholesky_solve(b: Any, factor: Any, out: Any, upper: bool) -> None:
-    """Solve a @ x = b and write x into out; `factor` is a's Cholesky factor, of which one triangle
-    is read.
+    """Solve a @ x = b and write x into out; `factor` is the Cholesky factor of a. Only one triangle
+    of `factor` is read.
 
-    Batch axes broadcast to out's.
+    The batch axes of b and factor broadcast to those of out.
     """
     other = factor.conj().swapaxes(-1, -2)
     below, above = (other, factor) if upper else (factor, other)
@@ -86,8 +87,8 @@ def inverse(x: Any, out: Any, info: Any) -> None:
 
 
 def solve(a: Any, b: Any, out: Any, info: Any) -> None:
-    """Solve a @ x = b and write x into out. Batch axes broadcast to out's; info has the batch axes
-    of a.
+    """Solve a @ x = b and write x into out. The batch axes of a and b broadcast to those of out;
+    info has the batch axes of a.
     """
     import cupy
 
@@ -110,8 +111,8 @@ def solve(a: Any, b: Any, out: Any, info: Any) -> None:
 
 
 def lu(x: Any, out: Any, pivots: Any, info: Any) -> None:
-    """Write L and U of x = P @ L @ U into out, without L's diagonal of ones. pivots gets for each
-    row the number of the row, from 1, that it was swapped with.
+    """Write L and U of x = P @ L @ U into out, without L's diagonal of ones. pivots gets, for each
+    row, the number (counted from 1) of the row with which it was swapped.
     """
     with out.device:
         if not x.size:
@@ -124,7 +125,7 @@ def lu(x: Any, out: Any, pivots: Any, info: Any) -> None:
 
 
 def _factored(x: Any) -> tuple[Any, Any, Any]:
-    """Return the stacks of L and U, transposed, and of pivots, and info."""
+    """Return the stack of L and U (transposed), the stack of pivots, and the stack of `info`."""
     stack = _stack(x.swapaxes(-1, -2))
     pivots, status = _made((len(stack), min(x.shape[-2:])), _INT32), _made((len(stack),), _INT32)
     solvers.getrf(stack, pivots, status)
@@ -132,11 +133,12 @@ def _factored(x: Any) -> tuple[Any, Any, Any]:
 
 
 def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
-    """Write L, and the blocks of D on and below the diagonal, of x = L @ D @ L.H (or L.T) into out.
-    pivots gets LAPACK's pivots, from 1, negative for blocks of two. Only x's lower triangle is
-    read.
+    """Factor x = L @ D @ L.H (or L.T), and write into out L and, on and below its diagonal, the
+    blocks of D. pivots gets LAPACK's pivots: counted from 1, and negative for blocks of two rows.
+    Only the lower triangle of x is read.
 
-    Note    computed on the host, which waits: cuSOLVER has no such function for Hermitian matrices
+    Note    computed on the host, so the call waits for the GPU: cuSOLVER has no such function for
+            Hermitian matrices
     """
     import cupy
 
@@ -152,7 +154,7 @@ def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
 
 def ldl_solve(a: Any, pivots: Any, b: Any, out: Any, hermitian: bool) -> None:
     """Solve A @ x = b and write x into out; a and pivots (as a column) are ldl's results for A.
-    Invalid pivots give NaN. Batch axes broadcast to out's.
+    If pivots are invalid, x is NaN. Batch axes broadcast to those of out.
 
     Note    computed on the host, like ldl
     """
@@ -170,7 +172,7 @@ def ldl_solve(a: Any, pivots: Any, b: Any, out: Any, hermitian: bool) -> None:
 
 
 def permutation(pivots: Any, out: Any) -> None:
-    """Write into out the order of the rows after the swaps of pivots, which count from 1."""
+    """Write into out the order of the rows after the row swaps that pivots (from 1) describe."""
     import cupy
 
     with out.device:
@@ -207,7 +209,7 @@ def log_determinant(x: Any, out: Any, sign: Any) -> None:
 
 def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
     """Return the sign of each determinant (for complex numbers the phase), and the logarithm of its
-    absolute value; 0 and -inf for singular matrices.
+    absolute value. For singular matrices these are 0 and -inf.
     """
     import cupy
 
@@ -219,14 +221,14 @@ def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
         sign = (diagonal / size).prod(-1) * (1 - turns % 2 * 2)
     else:
         sign = 1 - (turns + (diagonal < 0).sum(-1)) % 2 * 2
-        sign = sign * (diagonal == diagonal).all(-1)  # PyTorch gives 0 for NaN
+        sign = sign * (diagonal == diagonal).all(-1)  # PyTorch gives the sign 0 for NaN
     # A pivot of 0 makes the logarithm -inf, unless another pivot is not finite.
     return cupy.where(status == 0, sign, 0), cupy.log(size).sum(-1)
 
 
 def eigh(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
     """Write the eigenvalues of symmetric or Hermitian x, ascending, into out, and the eigenvectors
-    as columns into vectors; reads only one triangle of x.
+    as columns into vectors. Only one triangle of x is read.
     """
     _eigen(x, out, vectors, info, upper)
 
@@ -250,7 +252,8 @@ def _eigen(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
         _give(~is_found, info)
         _give(cupy.where(is_found[:, None], values, cupy.nan), out)
         if vectors is not None:
-            # The library saw the conjugate matrix, whose eigenvectors are conjugated.
+            # The library saw the transpose of x, which is the conjugate of x. So the eigenvectors
+            # that it found are conjugated.
             found = stack.swapaxes(-1, -2).conj()
             _give(cupy.where(is_found[:, None, None], found, cupy.nan), vectors)
 
@@ -258,7 +261,8 @@ def _eigen(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
 def eig(x: Any, out: Any, vectors: Any, info: Any) -> None:
     """Write the eigenvalues of any square x into out, and the eigenvectors as columns into vectors.
 
-    Note    before CUDA 12.6, cuSOLVER has no such function: it is computed on the host, which waits
+    Note    before CUDA 12.6, cuSOLVER has no such function: the host computes the result, and the
+            call waits for the GPU
     """
     _any_eigen(x, out, vectors, info)
 
@@ -278,8 +282,8 @@ def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
         if not solvers.has_geev():
             _any_eigen_by_host(x, out, vectors, info)
             return
-        # In double precision, as in NumPy: for matrices that are not symmetric, rounding errors may
-        # grow.
+        # Computed in double precision, as in NumPy, because rounding errors may grow for matrices
+        # that are not symmetric.
         stack, is_finite = _finite_stack(x.swapaxes(-1, -2))
         stack = stack.astype(np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64))
         values = _made(stack.shape[:2], np.dtype(np.complex128))
@@ -296,12 +300,12 @@ def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
 
 
 def _of_pairs(values: Any, right: Any) -> Any:
-    """Return the complex eigenvectors, one per row, from geev's real and imaginary parts."""
+    """Return the complex eigenvectors, one per row; geev gives their parts as real vectors."""
     import cupy
 
     before, behind = (_made(right.shape, right.dtype) for _ in range(2))
-    # Elements that are not written are never selected, because no pair begins with the last value,
-    # or ends with the first one.
+    # before[:, 0] and behind[:, -1] stay uninitialised. They are never selected: the first
+    # eigenvalue is not the second one of a conjugate pair, and the last is not the first of a pair.
     before[:, 1:], behind[:, :-1] = right[:, :-1], right[:, 1:]
     height = values.view(right.dtype)[:, 1::2, None]  # imaginary parts
     real = cupy.where(height < 0, before, right)
@@ -335,8 +339,9 @@ def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> Non
                 square[...] = cupy.broadcast_to(one, square.shape)
             info.fill(0)
             return
-        # The library requires at least as many rows as columns, so it gets a wide matrix
-        # transposed.
+        # The library requires at least as many rows as columns, and reads arrays in column-major
+        # order: it sees a tall matrix if its axes are swapped, and a wide matrix's transpose if
+        # they are not.
         is_tall = x.shape[-2] >= x.shape[-1]
         stack, is_finite = _finite_stack(x.swapaxes(-1, -2) if is_tall else x)
         count, columns, rows = stack.shape
@@ -370,7 +375,7 @@ def singular_values(x: Any, out: Any, info: Any) -> None:
 
 def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: Any) -> None:
     """Write the pseudoinverse of x into out, and its singular values into values. A singular value
-    counts as 0 if it is at most the larger of atol and rtol times the largest singular value.
+    counts as 0 if it is at most max(atol, rtol * the largest singular value).
     """
     import cupy
 
@@ -402,7 +407,8 @@ def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
         _give(cupy.triu(stack.swapaxes(-1, -2)[:, : upper.shape[-2]]), upper)
         if mode == "r":
             return
-        # In mode "complete" the library fills the columns that have no reflection.
+        # In mode "complete" Q can have more columns than there are reflections. `orgqr` computes
+        # these columns too.
         columns = out.shape[-1]
         vectors = _made((len(stack), columns, stack.shape[2]), x.dtype)
         known = min(columns, stack.shape[1])
@@ -412,8 +418,8 @@ def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
 
 
 def reflectors(x: Any, out: Any, scales: Any) -> None:
-    """Write R of x = Q @ R into out. Below its diagonal, write the Householder vectors whose
-    reflections give Q, and write their scales into `scales`.
+    """Write R of x = Q @ R into out. Below the diagonal of R, write the Householder vectors whose
+    reflections give Q. Write the scales of the vectors into `scales`.
     """
     with out.device:
         if x.size:
@@ -423,8 +429,8 @@ def reflectors(x: Any, out: Any, scales: Any) -> None:
 
 
 def _reflected(x: Any) -> tuple[Any, Any]:
-    """Return the stack of R with the Householder vectors below it, transposed, and the stack of the
-    scales.
+    """Return two stacks: R with the Householder vectors below its diagonal, transposed; and the
+    scales of the vectors.
     """
     stack = _stack(x.swapaxes(-1, -2))
     scales = _made((len(stack), min(x.shape[-2:])), x.dtype)
@@ -457,5 +463,5 @@ def _finite_stack(x: Any) -> tuple[Any, Any]:
 
 
 def _give(stack: Any, out: Any) -> None:
-    """Write a stack into out, which has batch axes in place of the stack's first axis."""
+    """Write a stack into out, whose batch axes stand in place of the stack's first axis."""
     out[...] = stack.reshape(out.shape)

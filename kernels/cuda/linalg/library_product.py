@@ -1,8 +1,9 @@
 """Matrix products by cuBLASLt, on CUDA arrays, with a bias or a factor in the same kernel.
 
-CuPy does not wrap cuBLASLt, which comes with cuBLAS, so it is called by ctypes. The library's best
-algorithm for a layout, if it has one, is queried once. CuPy's own cuBLAS calls raise errors during
-stream capture, and round products of half types to these types; the calls here do neither.
+cuBLASLt is installed with cuBLAS, and CuPy does not wrap it, so this module calls it by ctypes. The
+library's best algorithm for a layout, if it has one, is queried once. CuPy's own cuBLAS calls raise
+errors during stream capture, and round products of half types to these types. The calls of this
+module do neither.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _KINDS: Final = {
     np.dtype(np.complex64): _COMPLEX64,
     np.dtype(np.complex128): _COMPLEX128,
 }
-# For each cudaDataType_t: the compute type, the type of factors, and how C stores factors.
+# cudaDataType_t -> the compute type, the type of the product's factor, and the factor's C type.
 _COMPUTED: Final[dict[int, tuple[int, int, Any]]] = {
     _FLOAT32: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
     _FLOAT64: (_COMPUTE_64F, _FLOAT64, ctypes.c_double),
@@ -56,7 +57,7 @@ _COMPUTED: Final[dict[int, tuple[int, int, Any]]] = {
     _FLOAT16: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
     _BFLOAT16: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
 }
-# The most plans that are cached.
+# The largest number of plans in each dictionary of _plans.
 _MOST: Final = 256
 
 _logger = logging.getLogger(__name__)
@@ -107,9 +108,9 @@ def multiply(
     """Write x @ y * factor + bias into out by one kernel. Return False if the library has no
     kernel.
 
-    Shapes (..., n, k), (..., k, m), or (..., m, k) if is_turned, and (m,) -> (..., n, m), in C
-    order. All have one dtype; for half types out may be float32. Batch axes broadcast to out's.
-    `choice` decides how float32 is computed.
+    Shapes: x (..., n, k); y (..., k, m), or (..., m, k) if is_turned; bias (m,); out (..., n, m),
+    in C order. All arrays have one dtype, except that out may be float32 for half types. Batch axes
+    broadcast to those of out. `choice` decides whether TF32 may be used.
 
     Thread  any; queued on the current stream of the current device, which must be out's
     Raises  KernelError
@@ -146,21 +147,21 @@ class Product:
         is_turned: bool = False,
         choice: Choice = products,
     ) -> None:
-        """Prepare x @ y (or y transposed), with a bias if there are four slots. The function
+        """Prepare x @ y, or x @ y.T if is_turned, with a bias if there are four slots. The function
         `otherwise` computes the product if the library has no kernel for it. `choice` decides at
-        each call how float32 is computed.
+        each call whether TF32 may be used.
         """
         self._slots, self._otherwise, self._is_turned = slots, otherwise, is_turned
         self._choice = choice
-        # Plans by whether TF32 is allowed, which may change between calls.
+        # Whether TF32 is allowed -> the plan. The setting may change between calls.
         self._plans: dict[bool, _Plan | None] = {}
 
     def __call__(self, grid: Any, block: Any, given: tuple[Any, ...]) -> None:
-        """Multiply arrays with the slots' layouts; called like a compiled kernel."""
+        """Multiply the arrays of a call; called like a compiled kernel."""
         self.multiply(given)
 
     def multiply(self, given: tuple[Any, ...]) -> None:
-        """Multiply arrays with the slots' layouts."""
+        """Multiply the arrays of a call, viewed with the layouts of the slots."""
         tf32 = self._choice.tf32
         try:
             plan = self._plans[tf32]
@@ -174,13 +175,13 @@ class Product:
 
     def _ask(self, given: list[Any], *, tf32: bool) -> _Plan | None:
         x, y, *bias, out = given
-        # Scratch is aligned, and either all slots are or none is.
+        # Scratch arrays are always aligned, and either all slots are aligned or none is.
         alignment = x.dtype.itemsize if any(map(address_of, self._slots)) else 16
         turned = transposed(y) if self._is_turned else y
         return _plan(x, turned, bias[0] if bias else None, out, alignment, tf32=tf32)
 
     def _shaped(self, given: tuple[Any, ...]) -> list[Any]:
-        """Return arrays with the shapes and strides that the kernel gets."""
+        """Return views of the arrays with the shapes and strides of the slots."""
         return [
             one
             if one.shape == slot.shape and one.strides == slot.strides
@@ -190,22 +191,22 @@ class Product:
 
 
 def laid_out(x: Any, batch: Sequence[int] | None = None) -> Any:
-    """Return matrices as they are if the library supports their strides, else a copy in C order. If
-    `batch` is given, batch axes are broadcast to it.
+    """Return matrices as they are if the library supports their strides, otherwise a copy in C
+    order. If `batch` is given, the matrices' batch axes are broadcast to it.
     """
     import cupy
 
     if batch is None:
         batch = x.shape[:-2]
     steps = broadcast_strides(x, (*batch, *x.shape[-2:]))[:-2]
-    # The matrices of the result are contiguous, one after the other.
+    # The strides of the result's batch axes, counted in matrices, which are contiguous.
     ours = [math.prod(batch[axis + 1 :]) for axis in range(len(batch))]
     if _matrix(x) is not None and len(walk(batch, [steps, ours]).shape) == 1:
         return x
     return cupy.ascontiguousarray(cupy.broadcast_to(x, (*batch, *x.shape[-2:])))
 
 
-# Plans by whether TF32 is allowed, device, and whether y is transposed, then by layouts; None if
+# (whether TF32 is allowed, the device, whether y is transposed) -> layouts -> the plan, or None if
 # the library has no kernel.
 _plans: dict[tuple[bool, int, bool], dict[Any, _Plan | None]] = {}
 
@@ -234,7 +235,8 @@ class _Plan:
 
     The library's objects are never destroyed, because nearly all plans live as long as the process.
 
-    Thread  the lock is held from the update of the descriptor with the bias until its use
+    Thread  a lock is held from writing the bias's address into the descriptor until the descriptor
+            has been used
     """
 
     def __init__(self, description: Any, layouts: Sequence[Any], found: _Found, kind: Any) -> None:
@@ -250,7 +252,7 @@ class _Plan:
         self._algorithm, self._room = ctypes.byref(found.algorithm), int(found.workspace_bytes)
 
     def run(self, x: Any, y: Any, bias: Any, out: Any, factor: float) -> bool:
-        """Multiply arrays with the plan's layouts; return whether that was possible."""
+        """Multiply arrays that have the plan's layouts; return whether the library supports it."""
         if bias is not None:
             with self._lock:
                 self._place.value = bias.data.ptr
@@ -267,7 +269,8 @@ class _Plan:
         """Multiply matrices, with the bias that was set before; return the library's status."""
         a, b, d = self._layouts
         one = self._one if factor == 1.0 else ctypes.byref(_number(self._kind, factor))
-        # Freed in stream order, like all memory of the pool.
+        # Freed when `launch` returns, while the kernel may still run: CuPy's pool reuses the memory
+        # only for later work of the same stream.
         work = self._empty((self._room,), np.uint8) if self._room else None
         to = out.data.ptr
         return self._matmul(
@@ -300,8 +303,8 @@ def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int, *, tf32: bool) ->
         (_WAY_OF_B, ctypes.c_int32(b.way)),
     ]
     if bias is not None:
-        # The heuristic does not read the bias, only the alignment of its address. This number
-        # stands for the address of any bias with at least this alignment.
+        # The heuristic reads only the alignment of the bias's address. So `alignment` can stand for
+        # the address of any bias with at least this alignment.
         problem += [
             (_EPILOGUE, ctypes.c_uint32(_BIAS)),
             (_BIAS_POINTER, ctypes.c_void_p(alignment)),
@@ -375,7 +378,7 @@ def _ask(description: Any, layouts: Sequence[Any], alignment: int) -> _Found | N
 
 
 def _handle() -> Any:
-    """Return the library's handle for the current device, which all threads share."""
+    """Return the library's handle for the current device; all threads share the handle."""
     import cupy
 
     return _handle_of(cupy.cuda.runtime.getDevice())
@@ -383,7 +386,7 @@ def _handle() -> Any:
 
 @functools.cache
 def _handle_of(device: int) -> Any:
-    del device  # the key of the cache: the current device
+    del device  # only the key of the cache: Create uses the current device
     return _made(_lt("Create"))
 
 
@@ -425,7 +428,7 @@ def _lt(function: str) -> Callable[..., int]:
     return getattr(_library(), f"cublasLt{function}")  # type: ignore[no-any-return]
 
 
-# Tests may replace this where the library is missing.
+# The function that loads a library. Tests may replace it where cuBLASLt is missing.
 load: Callable[[str], Any] = ctypes.CDLL
 
 
@@ -452,7 +455,7 @@ def _library() -> Any:
 
 
 def forget() -> None:
-    """Forget the library and all plans, because CuPy was replaced."""
+    """Forget the library and all plans, for a caller that replaces CuPy."""
     _library.cache_clear()
     _handle_of.cache_clear()
     _plans.clear()

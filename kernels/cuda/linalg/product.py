@@ -24,7 +24,8 @@ _SAME: Final = parse("x", ("x",))
 def matmul(x: Any, y: Any, out: Any) -> None:
     """Write x @ y into out; batch axes broadcast.
 
-    Shapes (..., n, k), (..., k, m) -> (..., n, m), one dtype, any strides. float16 adds in float32.
+    Shapes (..., n, k), (..., k, m) -> (..., n, m), one dtype, any strides. float16 products are
+    added in float32.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -59,7 +60,9 @@ def by_weight(g: Any, x: Any, out: Any) -> None:
 
 
 def _multiply_turned(given: tuple[Any, Any], seen: tuple[Any, Any], out: Any) -> None:
-    """Write the product of `seen`, views of the given matrices, into out; for slots, record it."""
+    """Write the product of `seen`, which are views of the given matrices, into out. For slots,
+    record the product.
+    """
     if isinstance(out, Slot):
         out.launches.append(Call(Product((*seen, out), _multiply_otherwise), (*given, out)))
     else:
@@ -76,25 +79,26 @@ def _turned(x: Any) -> Any:
 def product_step(
     x: Slot | Scratch, y: Slot | Scratch, out: Slot | Scratch, choice: Choice = products
 ) -> Call:
-    """Return the launch x @ y for prepared launches, with the result of matmul. The strides may
-    differ from those of later arrays. `choice` decides at each call how float32 is computed.
+    """Return the step of prepared launches that computes x @ y, with the result of matmul. The
+    strides of x, y and out may differ from those of the arrays in later calls. `choice` decides at
+    each call whether TF32 may be used.
     """
     otherwise = functools.partial(_multiply_otherwise, choice=choice)
     return Call(Product((x, y, out), otherwise, choice=choice), (x, y, out))
 
 
 def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> None:
-    """Multiply arrays whose strides or dtypes the library does not support."""
+    """Multiply arrays whose strides or dtypes cuBLASLt does not support."""
     import cupy
 
     made = out if out.flags.c_contiguous else cupy.empty(out.shape, out.dtype)
     batch = out.shape[:-2]
     if not multiply(laid_out(x, batch), laid_out(y, batch), made, choice=choice):
         if x.dtype in WIDE and x.ndim == y.ndim == 2 and out.size == 1:
-            # For a single sum CuPy does not use cuBLAS, and rounds each product.
+            # If the result has one element, CuPy does not use cuBLAS, and rounds each product.
             made[...] = cupy.matmul(x.astype(np.float32), y.astype(np.float32))
         elif (wider := _WIDER.get(x.dtype)) and products.tf32 and not choice.tf32:
-            # CuPy has one setting for the whole process, which also affects all other products.
+            # CuPy's TF32 setting affects all products of the process, so it is not changed here.
             made[...] = cupy.matmul(x.astype(wider), y.astype(wider))
         else:
             cupy.matmul(x, y, out=made)
@@ -102,7 +106,7 @@ def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> 
         pointwise(_SAME, [made], out)
 
 
-# Compute types in which CuPy may use TF32 -> the compute types in which it does not.
+# Dtypes for which CuPy may use TF32 -> wider dtypes, for which it does not.
 _WIDER: Final[dict[np.dtype[Any], Any]] = {
     np.dtype(np.float32): np.float64,
     np.dtype(np.complex64): np.complex128,
@@ -110,8 +114,8 @@ _WIDER: Final[dict[np.dtype[Any], Any]] = {
 
 
 def multiply_wide(x: Any, y: Any, factor: float = 1.0) -> Any:
-    """Return x @ y * factor in C order; for half types in float32, where large sums do not
-    overflow.
+    """Return x @ y * factor in C order. For half types the result is float32, in which large sums
+    do not overflow.
 
     Shape   (..., n, k), (..., k, m), with one dtype and the same batch axes -> (..., n, m)
 

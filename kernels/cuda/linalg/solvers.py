@@ -1,12 +1,12 @@
 """Calls of cuSOLVER and cuBLAS for stacks of matrices: factorizations, solves, eigenvalues.
 
-Both libraries use column-major order. A stack is (count, columns, rows) in C order: `rows` and
-`columns` are meant in the library's terms. Results overwrite the inputs; pivots count from 1, and
-`info`, int32, is 0 or LAPACK's value.
+Both libraries use column-major order. A stack is (count, columns, rows) in C order, so that a
+library sees each matrix with `rows` rows and `columns` columns. Results overwrite the inputs.
+Pivots are counted from 1, and `info`, int32, is 0 or LAPACK's value.
 
 All work is queued on the current stream of the current device, without waiting: singular matrices
-are detected on the GPU. If a library has a batched call, and CuPy found it faster, that call is
-used.
+are detected on the GPU. A batched call is used if the library has one and CuPy's developers found
+it faster.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _LOWER, _UPPER = 0, 1
 _RIGHT: Final = 1
 _AS_IT_IS: Final = 0
 _NO_VECTORS, _VECTORS = 0, 1
-# The first letter of the libraries' functions, by NumPy's character of a dtype.
+# NumPy's character of a dtype -> the first letter of the names of the libraries' functions.
 _LETTERS: Final = {"f": "s", "d": "d", "F": "c", "D": "z"}
-# The cudaDataType_t, by the same character.
+# NumPy's character of a dtype -> the cudaDataType_t.
 _DATA_TYPES: Final = {"f": 0, "d": 1, "F": 4, "D": 5}
-_MOST_JACOBI: Final = 32  # the most rows and columns for the batched Jacobi methods
+_MOST_JACOBI: Final = 32  # the limit on rows and columns for the batched Jacobi methods
 
 
 def potrf(stack: Any, info: Any, *, lower: bool) -> None:
-    """Write the Cholesky factor of each matrix over the triangle that is read; the other triangle
-    is not changed.
+    """Write the Cholesky factor of each matrix over the triangle that `lower` selects. The other
+    triangle is neither read nor changed.
     """
     count, n, _ = stack.shape
     uplo, dtype = _LOWER if lower else _UPPER, stack.dtype
@@ -79,7 +79,7 @@ def getrs(factors: Any, pivots: Any, right: Any) -> None:
     columns, dtype = right.shape[1], factors.dtype
     if _is_for_one_call(factors):
         given, sought = _pointers(factors), _pointers(right)
-        status = np.zeros(1, np.int32)  # on the host: errors of the arguments
+        status = np.zeros(1, np.int32)  # the call reports invalid arguments on the host
         many = _blas("getrsBatched", dtype)
         left = address_of(given), n, address_of(pivots)
         many(_blas_handle(), _AS_IT_IS, n, columns, *left, address_of(sought), n,
@@ -98,7 +98,7 @@ def trsm(triangles: Any, right: Any, *, lower: bool, unitriangular: bool) -> Non
     """
     count, n, rows = right.shape
     dtype, handle = right.dtype, _blas_handle()
-    factor = np.ones(1, dtype)  # the host reads it during the call
+    factor = np.ones(1, dtype)  # cuBLAS reads it on the host, during the call
     how = _RIGHT, _LOWER if lower else _UPPER, _AS_IT_IS, int(unitriangular)
     what = handle, *how, rows, n, address_of(factor)
     if _is_for_one_call(triangles):
@@ -142,14 +142,14 @@ def has_geev() -> bool:
 
 
 def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> None:
-    """Write the eigenvalues of square matrices, which are overwritten, into values, and with
-    `vectors` the eigenvectors, as columns, into right. For real matrices complex values come in
-    pairs, the one with a positive imaginary part first; the vectors of a pair are the real and
-    imaginary parts of the first value's eigenvector.
+    """Write the eigenvalues of square matrices into values and, with `vectors`, the eigenvectors,
+    as columns, into right. The matrices are overwritten. For real matrices, complex eigenvalues
+    come in pairs, and the one with a positive imaginary part is first. The two vectors of a pair
+    are the real part and the imaginary part of the first value's eigenvector.
 
     Shape   (count, n, n), (count, n), (count, n, n)
-    Note    the library works on the host as well. It is not documented whether that may continue
-            after the call, so its host memory is never freed
+    Note    the library works on the host as well. Its documentation does not say whether that work
+            may continue after the call, so the memory on the host is never freed
     """
     from cupy_backends.cuda.libs import cusolver
 
@@ -158,7 +158,7 @@ def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> No
     how = _NO_VECTORS, _VECTORS if vectors else _NO_VECTORS, n, kind
 
     def where(matrix: int, found: int, columns: int) -> tuple[int, ...]:
-        # Left eigenvectors are not computed.
+        # Left eigenvectors are not computed; their arguments repeat those of the right ones.
         return matrix, n, of_values, found, kind, columns, n, kind, columns, n, kind
 
     places = list(zip(*map(_starts, (stack, values, right)), strict=True))
@@ -171,13 +171,13 @@ def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> No
             cusolver.xgeev(handle, parameters, *how, *where(*place), *rooms, status)
 
 
-# The pinned memory by handle (one per thread), stream and size.
+# (handle, stream, size) -> pinned memory. Each thread has its own handle.
 _host_rooms: Final[dict[tuple[int, int, int], Any]] = {}
 
 
 def _host_room(handle: int, size: int) -> int:
-    """Return the address of pinned memory. All calls on a stream with about the same size share it,
-    because they run one after the other.
+    """Return the address of pinned memory. All calls of a thread on one stream with about the same
+    size share the memory, because they run one after the other.
     """
     import cupy
 
@@ -220,7 +220,7 @@ def _gesvdj(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
 
     count, columns, rows = stack.shape
     dtype, handle = stack.dtype, _solver_handle()
-    # It always needs memory for whole U and V matrices, and returns V instead of V.H.
+    # The method always needs memory for whole U and V matrices, and returns V instead of V.H.
     full = cupy.empty((count, rows, rows), dtype)
     turned = cupy.empty((count, columns, columns), dtype)
     how = handle, _NO_VECTORS if left is None else _VECTORS, rows, columns
@@ -237,8 +237,8 @@ def _gesvdj(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
 
 
 def geqrf(stack: Any, scales: Any) -> None:
-    """Write R over each matrix, with the Householder vectors whose reflections give Q below R's
-    diagonal, and write their scales into `scales`.
+    """Write R over each matrix. Below the diagonal of R, write the Householder vectors whose
+    reflections give Q. Write the scales of the vectors into `scales`.
 
     Shape   (count, columns, rows), (count, min(columns, rows))
     """
@@ -252,7 +252,7 @@ def geqrf(stack: Any, scales: Any) -> None:
 
 
 def orgqr(stack: Any, scales: Any) -> None:
-    """Write the columns of Q over the stack, whose first columns have geqrf's Householder vectors.
+    """Write Q over each matrix, whose first columns hold geqrf's Householder vectors.
 
     Shape   (count, columns, rows), (count, reflections)
     """
@@ -268,13 +268,13 @@ def orgqr(stack: Any, scales: Any) -> None:
 
 
 def _is_for_one_call(stack: Any) -> bool:
-    """Return whether a batched call factors the stack: CuPy's criterion for small matrices."""
+    """Return whether one batched call processes the stack; the criterion is CuPy's."""
     count, n, _ = stack.shape
     return bool(count > 1 and n * n <= 65536 * count)
 
 
 def _starts(stack: Any) -> list[int]:
-    """Return the addresses of the matrices, rows or numbers of an array in C order."""
+    """Return the addresses of the entries of axis 0 of an array in C order."""
     start, count = address_of(stack), stack.shape[0]
     step = stack.nbytes // count
     return [start + place * step for place in range(count)]

@@ -8,8 +8,8 @@ from ..launch import THREADS, Launch, int64_fields, text_of
 
 
 def plan_permutation(pivots: Any, out: Any) -> list[Launch]:
-    """Return the launch that writes into out the order of the rows after the swaps of pivots, which
-    count from 1; no launch if out is empty.
+    """Return the launch that writes into out the order of the rows after the row swaps that pivots
+    (counted from 1) describe; no launch if out is empty.
 
     pivots: int32, (..., swaps), out: int64, (..., rows); both in C order
     """

@@ -1,11 +1,11 @@
 """Scaled dot-product attention and its gradient, on CUDA arrays.
 
-Inputs that fit the tiles of attention_tiles.py need one launch, and two for the gradient, unless
-the gradient of a mask is needed. Other inputs are processed in blocks of queries: cuBLAS computes
-the products of all heads together, with one launch over the rows of scores between them. A block's
-scores fit a GPU's L2 cache, so they are hardly written to memory, and no matrix of all queries by
-all keys is made. For half types, scores and products that are summed are float32, because in
-float16 they may exceed 65504.
+If the inputs fit the tiles of attention_tiles.py, attention is one launch, and its gradient is two,
+unless the gradient by a mask is needed. Other inputs are processed in blocks of queries: cuBLAS
+computes the products of all heads together, and one launch over the rows of scores runs between two
+products. A block's scores fit a GPU's L2 cache, so they are hardly written to memory, and no matrix
+of all queries by all keys is made. For half types, scores and products that are summed are float32,
+because in float16 they may exceed 65504.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..rows import rows_header, shared
 from .attention_tiles import BY_KEY, BY_QUERY, TILES, Numbers, plan_attend, plan_gradient, tiles_for
 
 # The number of scores in a block, for all heads: 32 MiB of float32. A block has at least _FEWEST
-# rows of each head, for which starting a product pays.
+# rows of each head, so that each product is worth its launch.
 _BLOCK: Final = 1 << 23
 _FEWEST: Final = 64
 _SCALED: Final = parse("x * y", ("x", "y"))
@@ -65,8 +65,8 @@ class _Task(NamedTuple):
     learns: bool = False
 
     def blocks(self) -> Iterator[_Block]:
-        """Yield the blocks. The last queries come first, because they see the most keys if
-        is_causal: a sum over blocks then begins with all the rows that it needs.
+        """Yield the blocks. The last queries come first. If is_causal, they see the most keys, so
+        the first term of a sum over blocks has all the rows that the sum needs.
         """
         n, heads, queries, _ = self.query.shape
         keys = self.key.shape[2]
@@ -76,8 +76,8 @@ class _Task(NamedTuple):
             yield _Block(slice(max(end - height, 0), end), slice(seen))
 
     def of_block(self, x: Any, block: _Block, factor: float | None = None) -> Any:
-        """Return x's rows of a block, times factor, as (n, k, rows, columns) in C order. The rows
-        of heads of query that share a head of key are one after the other.
+        """Return the rows of x in a block, times factor, as (n, k, rows, columns) in C order. The
+        heads of query that share a head of key are joined: their rows are one after the other.
         """
         import cupy
 
@@ -92,8 +92,8 @@ class _Task(NamedTuple):
         return made.reshape((n, kept, heads // kept * height, columns))
 
     def scores(self, block: _Block) -> tuple[Any, Any]:
-        """Return the scores of a block, (n, k, rows, keys), and its queries. The queries are
-        multiplied by `factor`, unless the products are.
+        """Return the scores (n, k, rows, keys) and the queries of a block. Either the queries are
+        multiplied by `factor`, or the products are.
         """
         is_later = self.of_products != 1.0
         query = self.of_block(self.query, block, None if is_later else self.factor)
@@ -102,8 +102,8 @@ class _Task(NamedTuple):
 
     @property
     def of_products(self) -> float:
-        """Return the factor for products with queries. It is `factor` for half types, because
-        multiplied queries would be rounded; otherwise 1.
+        """Return the factor for products with queries. For half types it is `factor`, because
+        multiplying the queries would round them. For other types it is 1.
         """
         return self.factor if self.query.dtype in WIDE else 1.0
 
@@ -148,14 +148,14 @@ def attention(
     is_causal: bool,
     dropout: float,
 ) -> None:
-    """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
-    the sums of exp(score) into log_sum, in float32 if the other arrays have a half type.
+    """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out. Write the logarithms
+    of the sums of exp(score) into log_sum, which is float32 if the other arrays have a half type.
 
     query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
-    bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
-    log_sum: (n, h, l); kept: the CPU stores weights in it; here it is unused, because a GPU
-    recomputes weights about as fast as it reads them. Each head of key is used by h / k heads of
-    query. A query for which the mask hides all keys gives zeros in out, and inf in log_sum.
+    and is bool or is added; seed: (1,), int64, or None without dropout; out: (n, h, l, v);
+    log_sum: (n, h, l); kept: unused here (the CPU stores weights in it), because a GPU recomputes
+    weights about as fast as it reads them. Each head of key is used by h / k heads of query. A
+    query for which the mask hides all keys gives zeros in out, and inf in log_sum.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -181,7 +181,7 @@ def attention(
 
 @functools.lru_cache(maxsize=256)
 def attending(numbers: Numbers) -> PreparedTable:
-    """Return the prepared launches of attention in tiles with these numbers."""
+    """Return the prepared launches of attention in tiles, for these scalar arguments."""
 
     @only_launches
     def kernel(query: Any, key: Any, value: Any, mask: Any, seed: Any, *into: Any) -> None:
@@ -193,7 +193,7 @@ def attending(numbers: Numbers) -> PreparedTable:
 
 @functools.lru_cache(maxsize=256)
 def going_back(numbers: Numbers) -> PreparedTable:
-    """Return the prepared launches of attention's gradient in tiles with these numbers."""
+    """Return the prepared launches of attention's gradient in tiles, for these scalar arguments."""
 
     @only_launches
     def kernel(g: Any, query: Any, key: Any, value: Any, mask: Any, seed: Any, *rest: Any) -> None:
@@ -210,8 +210,8 @@ def _in_four_axes(mask: Any) -> Any:
 
 
 def _stored(scores: Any, like: Any) -> Any:
-    """Return the memory for scores as operands of products: the memory of `scores`, or new memory
-    in a half type.
+    """Return memory for scores in the dtype of `like`, in which they are operands of products:
+    `scores` if it has this dtype, otherwise new memory.
     """
     import cupy
 
@@ -256,7 +256,7 @@ def attention_gradient(
     by_mask.
 
     Shapes as in attention; g has the shape of result, which is in C order; by_mask has the shape of
-    mask, or is empty if this gradient is not needed.
+    mask, or is empty if the gradient by the mask is not needed.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -296,8 +296,8 @@ def plan_slopes(
     task: _Task, scores: Any, made: Any, rows_of: Any, log_sum: Any, block: _Block
 ) -> list[Launch]:
     """Return the launch that computes the weights of a block from its scores, and the gradients by
-    the scores from the gradients by the weights. `rows_of` are the block's rows of the gradient and
-    of the result.
+    the scores from the gradients by the weights. `rows_of` has the block's rows of g, and the
+    result of attention.
     """
     fields, rows = task.numbers(scores[0], block)
     keys = scores[0].shape[3]
@@ -306,8 +306,8 @@ def plan_slopes(
 
 
 def _add_slopes(slopes: Any, by_mask: Any, block: _Block) -> None:
-    """Add the score gradients of a block, (n, h, rows, keys), to the gradients of the mask, in
-    which any axis may be broadcast. If the rows are broadcast, all blocks add to the same elements.
+    """Add the gradients of a block's scores, (n, h, rows, keys), to by_mask, which may have size 1
+    along any axis. If by_mask has one row, all blocks add to the same elements.
     """
     import cupy
 
@@ -342,7 +342,7 @@ def plan_thinning(seed: Any, out: Any, dropout: float) -> list[Launch]:
 
 
 class _Sum:
-    """The sum of the matrices of blocks, stored in an array at the end, rounded to its dtype."""
+    """The sum of one matrix per block, rounded only when it is stored in an array at the end."""
 
     def __init__(self, to: Any) -> None:
         self._to = to
@@ -357,7 +357,7 @@ class _Sum:
         pointwise(_SUM, [some, matrix], some)
 
     def store(self) -> None:
-        """Write the sum to the array, and zeros to its other rows: keys that no query sees."""
+        """Write the sum to the array, and zeros to the rows of keys that no query sees."""
         rows = self._so_far.shape[2]
         pointwise(_SAME, [self._so_far], self._to[:, :, :rows])
         if rows < self._to.shape[2]:

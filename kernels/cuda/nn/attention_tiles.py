@@ -1,6 +1,6 @@
 """Attention of float32 and float64 on CUDA arrays, and its gradient, with scores in registers.
 
-Attention is one launch, and its gradient two: by queries, and by keys and values.
+Attention is one launch. Its gradient is two: by queries, and by keys and values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Tiles(NamedTuple):
 
 
 _Kinds = Mapping[int, tuple[Tiles, ...]]
-# By the size of a number in bytes. The first entry whose width fits the rows is used.
+# The size of an element in bytes -> tiles. The first Tiles is used whose `width` is at least the
+# length of the rows.
 TILES: Final[_Kinds] = {
     4: (
         Tiles(128, 8, 64, 64, 32, 3),
@@ -60,7 +61,7 @@ _MOST_BLOCKS: Final = 1 << 31
 
 
 def tiles_for(kinds: _Kinds, query: Any, key: Any, value: Any) -> Tiles | None:
-    """Return the first tiles that fit the arrays of an attention call; None if none do."""
+    """Return the first tiles that fit the arrays of an attention call; None if there are none."""
     n, heads, queries, width = query.shape
     longest = max(queries, key.shape[2])
     if query.dtype.kind != "f" or longest >= _MOST_ROWS or n * heads * longest >= _MOST_BLOCKS:
@@ -86,8 +87,8 @@ def plan_attend(
     into: tuple[Any, Any],
     numbers: Numbers,
 ) -> list[Launch]:
-    """Return the launch of attention that writes result and logarithms, for arrays as in
-    `attention`; the mask has four axes.
+    """Return the launch of attention, which writes out and log_sum (`into`). Arrays are as in
+    `attention`, but the mask has four axes.
     """
     out, log_sum = into
     tiles = tiles_for(TILES, query, key, value)
@@ -111,8 +112,8 @@ def plan_gradient(
     into: tuple[Any, Any, Any],
     numbers: Numbers,
 ) -> list[Launch]:
-    """Return the launches of the gradients by query, key and value, from the result and logarithms
-    of attention; the mask has four axes.
+    """Return the launches of the gradients by query, key and value. `made` are attention's result
+    and log_sum; the mask has four axes.
     """
     query, key, _ = given
     (result, log_sum), (out, by_key, by_value) = made, into
@@ -152,8 +153,8 @@ def _task(
     numbers: Numbers,
     count: int,
 ) -> Struct:
-    """Return the argument of a kernel for arrays and the number of tiles of a head; the first of
-    `others` is the kernel's out.
+    """Return the kernel argument that describes the arrays. `count` is the number of tiles of a
+    head; the first of `others` is the kernel's out.
     """
     query, key, value = given
     _, heads, queries, width = query.shape
@@ -210,13 +211,14 @@ def source_of_tiles(
     slopes: bool = False,
 ) -> str:
     """Return the CUDA source for attention in tiles, or for one of its gradients. `drops` says
-    whether there is dropout; `packed` says whether rows can be read 16 bytes at a time, and
-    `slopes` whether rows of gradients can.
+    whether there is dropout. `packed` says whether rows can be read 16 bytes at a time; `slopes`
+    says the same of the rows of gradients.
     """
     real = C_TYPES[dtype]
     threads, lanes, rows, keys, width, blocks, steps = tiles
     if mask is not None or drops or not packed:
-        # Masks and dropout need registers; with fewer resident blocks each thread has more of them.
+        # Masks and dropout need more registers. Each thread has more registers if fewer blocks are
+        # resident.
         blocks = max(blocks - 1 - drops, 1)
     flags = {"MASKED": mask is not None, "DROPS": drops, "PACKED": packed, "PACKED_SLOPES": slopes}
     told = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())

@@ -26,17 +26,16 @@ Window = tuple[int, int, int]
 
 
 def average(x: Any, out: Any, window: Window, whole: bool) -> None:
-    """Write the averages of windows along the last axis of x into out; of integers, truncated.
-
-    float16 adds in float32.
+    """Write the averages of windows along the last axis of x into out. Averages of integers are
+    truncated; float16 elements are added in float32.
     """
     lengths = x.shape[-1], out.shape[-1]
     launch(plan_averages("average", x, out, lengths, window, whole))
 
 
 def spread(x: Any, out: Any, window: Window, whole: bool) -> None:
-    """Write the adjoint of average into out: each position gets its share of each window that
-    contains it.
+    """Write the adjoint of average into out: each element of x, divided by the divisor of its
+    window, is added to all positions of that window.
     """
     lengths = out.shape[-1], x.shape[-1]
     launch(plan_averages("spread", x, out, lengths, window, whole))
@@ -45,8 +44,8 @@ def spread(x: Any, out: Any, window: Window, whole: bool) -> None:
 def plan_averages(
     name: str, x: Any, out: Any, lengths: tuple[int, int], window: Window, whole: bool
 ) -> list[Launch]:
-    """Return the launch of average or spread, for rows of `length` elements and `outputs` windows;
-    no launch if out is empty.
+    """Return the launch of average or spread; no launch if out is empty. `lengths` are the length
+    of a row and its number of windows.
     """
     if not out.size:
         return []
@@ -63,7 +62,7 @@ def plan_averages(
 
 @functools.lru_cache(maxsize=256)
 def source_of_averages(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
-    """Return the CUDA source for x and out of a dtype and a number of merged axes of rows."""
+    """Return the CUDA source for the dtype of x and out, and for a number of merged axes."""
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {adding_type(dtype)} Real;

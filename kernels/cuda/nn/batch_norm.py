@@ -17,8 +17,9 @@ def channels(
     """Write (x - mean) / sqrt(variance + eps) * weight + bias of each channel into out, and the
     channels' statistics into mean and variance.
 
-    x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), the latter
-    two float32 for half types. The variance is divided by the number of elements.
+    x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,). For half
+    types, mean and variance are float32. The variance is the sum of squared deviations divided by
+    the number of elements.
     """
     if not x.size:
         mean.fill(np.nan)
@@ -49,8 +50,8 @@ def channels_gradients(
     by_bias: Any,
     eps: float,
 ) -> None:
-    """Write the gradients of `channels` by x, weight and bias. Shapes as for `channels`; an output
-    without elements is skipped.
+    """Write the gradients of `channels` by x, weight and bias. Shapes as for `channels`; an empty
+    output is skipped.
     """
     if not x.size:
         by_weight.fill(0)
@@ -83,7 +84,7 @@ def _dtype(parameter: Any) -> np.dtype[Any] | None:
 
 
 def _task(g: Any, x: Any, out: Any, *, is_whole: bool = True) -> tuple[int, Any]:
-    """Return the number of axes of a channel's elements, and the kernels' Task."""
+    """Return the number of merged axes of a channel, and the kernels' argument `Task`."""
     steps = [element_strides(array) for array in (out, g, x)]
     others = [axis for axis in range(x.ndim) if axis != 1]
     across = walk([x.shape[a] for a in others], [[one[a] for a in others] for one in steps])
@@ -100,8 +101,8 @@ def source_of_channels(
     kept: int = 1,
     wide: bool = False,
 ) -> str:
-    """Return the CUDA source for these dtypes of x and parameters, and a number of merged axes of
-    positions; None stands for a missing parameter.
+    """Return the CUDA source for the dtypes of x and of the parameters (None for a missing one),
+    and for `kept` merged axes of positions.
     """
     real = np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
     read = [dtype, weight or real, bias or real]

@@ -37,12 +37,12 @@ Sizes = tuple[int, ...]
 
 _SUM: Final = parse("x + y", ("x", "y"))
 _SAME: Final = parse("x", ("x",))
-# The most bytes of the columns for one product.
+# The limit in bytes for the columns of one product.
 _COLUMN_BYTES: Final = 1 << 28
-# Images with at least this many positions have a product each.
+# Each image with at least this many positions has its own product.
 _WIDE: Final = 1 << 10
-# For groups with at most this many channels times kernel elements, products are too thin for
-# cuBLAS.
+# If the channels of a group times the elements of the kernel are at most this many, its products
+# are too narrow for cuBLAS.
 _THIN: Final = 64
 
 
@@ -59,8 +59,8 @@ def forward(
 ) -> None:
     """Write the cross-correlation of x with weight, plus bias, into out.
 
-    Shapes (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *grid), one dtype; padding is the
-    padding before an image.
+    Shapes (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *grid), one dtype. `padding` is
+    the padding before an image, along each axis of the image.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -78,8 +78,8 @@ def by_input(
     dilation: Sizes,
     groups: int,
 ) -> None:
-    """Write the adjoint of forward in x, plus bias, into out: each element of y is spread over the
-    elements that it was summed from.
+    """Write the adjoint of forward in x, plus bias, into out: each element of y, times the weight,
+    is added to the elements of out from which forward would compute that element of y.
 
     Shapes (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *image), one dtype.
     """
@@ -96,8 +96,8 @@ def by_weight(
     dilation: Sizes,
     groups: int,
 ) -> None:
-    """Write the adjoint of forward in the weight into out: sums of y times the matching elements of
-    x.
+    """Write the adjoint of forward in the weight into out: each element of out is the sum of y
+    times the elements of x by which forward multiplies this element of the weight.
 
     Shapes (n, o, *grid), (n, c, *image) -> (o, c / groups, *kernel), one dtype.
     """
@@ -105,7 +105,7 @@ def by_weight(
 
 
 def _run(kernel: Callable[..., None], given: tuple[Any, ...], how: tuple[Any, ...]) -> None:
-    """Record launches for slots, or launch for arrays."""
+    """Record the launches if given slots; run them if given arrays."""
     if isinstance(given[-1], Slot):
         kernel(*given, *how)
         return
@@ -121,18 +121,20 @@ def _table_of(kernel: Callable[..., None], how: tuple[Any, ...], device: int) ->
 
 
 def forget() -> None:
-    """Forget the prepared launches, because CuPy was replaced."""
+    """Forget the prepared launches, for a caller that replaces CuPy."""
     _table_of.cache_clear()
 
 
 # Note [Columns of all images]
-# The columns of one image give a small product if the image is small: the late layers of a network
-# have 16 to 256 positions. So the columns of many images form one matrix, (rows, n * positions),
-# which is multiplied by the weight in one product. The result, (o, n * positions), is copied into
-# (n, o, positions), where bias is added; y, which the adjoints multiply, is copied the other way.
-# Both are far smaller than the columns. by_weight sums over positions and images, and always uses
-# this form. Images with many positions give large enough products, which are computed as a batch,
-# directly from and into images. There, a kernel with one element and stride 1 needs no columns.
+# im2col writes the patches of an image as the columns of a matrix. If the image is small, as in the
+# late layers of a network, which have 16 to 256 positions, its product with the weight is small.
+# So the columns of many images form one matrix, (rows, n * positions), for one product. The result,
+# (o, n * positions), is copied into (n, o, positions), where bias is added. The adjoints multiply
+# y, which is copied in the opposite direction. The result and y are far smaller than the columns.
+# by_weight sums over positions and images, and always uses this form. If images have many
+# positions, each image gives a large enough product: the products are computed as a batch, directly
+# from and into images. In that case a convolution with a kernel of one element and stride 1 needs
+# no columns.
 
 
 def _forward(x: Slot, weight: Slot, bias: Slot | None, out: Slot, *how: Any) -> None:
@@ -208,8 +210,8 @@ class _Form(NamedTuple):
 
 
 def _form_of(x: Slot, weight: Slot, y: Slot, how: tuple[Any, ...], *, widest: int | None) -> _Form:
-    """Return the form for images x and y. Images with fewer than `widest` positions are multiplied
-    together; if `widest` is None, all images are.
+    """Return the form for images x and y. Images with fewer than `widest` positions share one
+    product; if `widest` is None, all images share one.
     """
     *steps, groups = how
     image, kernel, grid = x.shape[2:], weight.shape[2:], y.shape[2:]
@@ -261,7 +263,7 @@ def _run_parts(
 
 
 def _columns(images: Slot, form: _Form) -> Any:
-    """Return the columns of images, in the form that forward multiplies."""
+    """Return the columns of images, as the matrix that forward multiplies by the weight."""
     if form.is_plain and form.is_apart:
         return _packed(images).seen_as((*images.shape[:2], form.places))
     if form.is_plain:
@@ -284,7 +286,7 @@ def _rows(form: _Form) -> Sizes:
 
 
 def _packed(array: Slot) -> Any:
-    """Return array if it is in C order, else a copy in C order."""
+    """Return array if it is in C order, otherwise a copy in C order."""
     copy = Scratch(array.shape, array.dtype)
     steps = zip(array.shape, array.strides, copy.strides, strict=True)
     if all(length == 1 or own == packed for length, own, packed in steps):
@@ -294,7 +296,9 @@ def _packed(array: Slot) -> Any:
 
 
 def _together(images: Slot, channels: Sizes) -> Any:
-    """Return images as a matrix of channels (per group, or all) by positions of all images."""
+    """Return images as a matrix with a row per channel, and the positions of all images as columns.
+    `channels` is the shape of the rows, with an axis for groups if there are any.
+    """
     shape = (*channels, images.size // math.prod(channels))
     if images.shape[0] == 1:
         return _packed(images).seen_as(shape)
@@ -304,8 +308,8 @@ def _together(images: Slot, channels: Sizes) -> Any:
 
 
 def _separate(joined: Scratch, bias: Slot | None, images: Slot) -> None:
-    """Copy a product of all images together back to images, and add bias: the inverse of
-    _together.
+    """Copy a product, computed for all images together, to `images`, and add bias. This is the
+    inverse of _together.
     """
     given: list[Any] = [_by_image(joined, images)]
     if bias is not None:
@@ -320,7 +324,7 @@ def _shift(bias: Slot | None, images: Slot) -> None:
 
 
 def _by_image(joined: Scratch, images: Slot) -> Scratch:
-    """Return a view of a matrix of all images together, with the axes of images."""
+    """Return a view, with the axes of `images`, of the joint matrix of all images."""
     n, _, *space = images.shape
     steps = [joined.dtype.itemsize]
     for length in reversed((n, *space)):

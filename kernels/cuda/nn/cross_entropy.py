@@ -18,11 +18,12 @@ DType = np.dtype[Any]
 
 @only_launches
 def rows(x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: int) -> None:
-    """Write log(sum(exp(x[i]))) - x[i, target[i]] into out, reduced.
+    """Write the losses log(sum(exp(x[i]))) - x[i, target[i]] of rows i, reduced, into out.
 
-    weights: (rows, classes), gets exp(x) up to a factor for each row; totals: (rows,), their sums;
-    target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the sum. NaN and inf are treated
-    as in softmax.log_softmax; a class that is out of range gives NaN.
+    weights: (rows, classes), gets exp(x) times one factor per row; totals: (rows,), gets the sums
+    of the rows of weights; target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the sum.
+    NaN and inf are treated as in softmax.log_softmax. The loss of a class that is out of range is
+    NaN.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -37,7 +38,7 @@ def losses(x: Any, target: Any, out: Any, reduction: int) -> None:
 
 @only_launches
 def rows_gradient(g: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int) -> None:
-    """Write the gradient of `rows` by x into out: g * (weights / totals), minus g at the class."""
+    """Write the gradient of `rows` by x into out: g * weights / totals, less g at the target."""
     launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
 
 
@@ -55,7 +56,7 @@ def plan_rows(
 
 
 def plan_losses(x: Any, target: Any, out: Any, reduction: int) -> list[Launch]:
-    """Return the launches of losses."""
+    """Return the launches of `losses`."""
     return _plan_forward("losses", x, target, out, (), reduction)
 
 

@@ -1,7 +1,8 @@
 """Connectionist temporal classification on CUDA arrays: sums over all alignments of a text in time.
 
-log_probs is (time, samples, classes). A row of letters is a text with a blank before, between and
-after its classes; sizes has each sample's number of steps and of letters.
+log_probs is (time, samples, classes). A row of `letters` is the text of one sample, with a blank
+before, between and after its classes. `sizes` has the number of time steps and the number of
+letters (with blanks) of each sample.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from ..layout import element_strides
 def losses(
     log_probs: Any, letters: Any, sizes: Any, out: Any, alpha: Any, zero_infinity: bool
 ) -> None:
-    """Write each text's negative log-likelihood into out. Write the log-probability of having read
-    up to each letter at each step into alpha, (samples, time, letters), float64.
+    """Write each text's negative log-likelihood into out. Write into alpha, (samples, time,
+    letters), float64, the log-probability that at each step the text has been read up to each
+    letter.
 
-    zero_infinity writes 0 for impossible texts.
+    With zero_infinity, the loss of a text that no alignment can produce is 0.
     """
     launch(plan_losses(log_probs, letters, sizes, out, alpha, zero_infinity))
 
@@ -29,7 +31,7 @@ def losses(
 def plan_losses(
     log_probs: Any, letters: Any, sizes: Any, out: Any, alpha: Any, zero_infinity: bool
 ) -> list[Launch]:
-    """Return the launch of losses; no launch without samples.
+    """Return the launch of `losses`; no launch without samples.
 
     Note    all arrays except log_probs are contiguous
     """
@@ -44,8 +46,9 @@ def plan_losses(
 def gradient(
     g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, out: Any, zero_infinity: bool
 ) -> None:
-    """Write g times the gradient of losses into out. The gradient is by the input of the
-    log_softmax that made log_probs: the probabilities minus the probabilities given the text.
+    """Write g times the gradient of `losses` into out. The gradient is by the input of the
+    log_softmax that made log_probs. It is the probability of each class minus the posterior
+    probability of the class, given the text.
     """
     launch(plan_gradient(g, log_probs, letters, sizes, alpha, out, zero_infinity))
 
@@ -53,7 +56,7 @@ def gradient(
 def plan_gradient(
     g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, out: Any, zero_infinity: bool
 ) -> list[Launch]:
-    """Return the launches of gradient; no launch if out is empty.
+    """Return the launches of `gradient`; no launch if out is empty.
 
     Note    all arrays except g and log_probs are contiguous
     """

@@ -36,7 +36,7 @@ def nll(
 ) -> None:
     """Write -weight[target] * x[target] of each sample, or their sum or weighted mean, into out.
 
-    total gets the sum of the weights. A class that is out of range gives NaN.
+    `total` gets the sum of the samples' weights. The loss of a class that is out of range is NaN.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -92,8 +92,9 @@ def plan_nll_gradient(
 def _task(
     x: Any, target: Any, weight: Any, ignored: int, losses: Any, *, divides: bool = False
 ) -> Any:
-    """Return the arguments of both kernels: for x or its gradient, and for the samples' losses or
-    their gradients (None if one gradient is for all samples).
+    """Return the kernels' argument `Task`. For nll, x and losses are its arrays. For nll_gradient,
+    x stands for the gradient by x, and losses for the losses' gradients (None if all samples share
+    one gradient).
     """
     shape, steps = target.shape or (1,), list(element_strides(x))
     classes_at = min(1, x.ndim - 1)
@@ -109,8 +110,8 @@ def _task(
 def source_of_nll(
     dtype: DType, written: DType, target: DType, dims: int = 1, *, weighed: bool = False
 ) -> str:
-    """Return the CUDA source for dtypes of elements, losses and classes, and the number of axes of
-    classes.
+    """Return the CUDA source for dtypes of elements, losses and classes. `dims` is the number of
+    axes of target.
     """
     return f"""{headers_for([dtype, written])}
 typedef {C_TYPES[dtype]} Stored;

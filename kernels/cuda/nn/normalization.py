@@ -20,10 +20,11 @@ DType = np.dtype[Any]
 def layer_norm(
     x: Any, weight: Any, bias: Any, out: Any, mean: Any, deviation: Any, eps: float
 ) -> None:
-    """Write (x - mean) / deviation * weight + bias of rows into out, and the rows' statistics.
+    """Write (x - mean) / deviation * weight + bias of each row into out, and each row's statistics
+    into mean and deviation.
 
     x and out: (rows, n); weight and bias: (n,) or None; mean and deviation: (rows, 1), in the dtype
-    in which x is computed. float32 adds in float64, half types in float32.
+    in which x is computed. Sums of float32 are float64, and sums of half types are float32.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -38,7 +39,7 @@ def layer_norm_gradient(g: Any, x: Any, weight: Any, mean: Any, deviation: Any, 
 
 @only_launches
 def rms_norm(x: Any, weight: Any, out: Any, scale: Any, eps: float) -> None:
-    """Write x * scale * weight of rows into out, where scale is 1 / sqrt(mean square + eps).
+    """Write x * scale * weight of each row into out, with scale = 1 / sqrt(mean square + eps).
 
     x and out: (rows, n); weight: (n,) or None; scale: (rows, 1). Dtypes as in layer_norm.
     """
@@ -50,7 +51,7 @@ def plan_layer_norm(
 ) -> list[Launch]:
     """Return the launch of layer_norm; no launch if x is empty."""
     given = {"x": x, "weight": weight, "bias": bias, "mean": mean, "scale": deviation}
-    # A missing array is not read.
+    # The kernel gets x in place of a missing array, and does not read it.
     arrays = (x, x if weight is None else weight, x if bias is None else bias)
     return _plan("layer_norm", (*arrays, out, mean, deviation, np.float64(eps)), out, given)
 

@@ -38,9 +38,10 @@ def unfold(
 def fold(
     x: Any, out: Any, kernel: Sizes, grid: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> None:
-    """Write the sums of columns at their positions in images into out: the adjoint of unfold.
+    """Add up columns at their positions in images, and write the images into out: the adjoint of
+    unfold.
 
-    Shapes (n, c * kernel, grid) -> (n, c, *image). float16 adds in float32 and rounds once.
+    Shapes (n, c * kernel, grid) -> (n, c, *image). float16 is added in float32 and rounded once.
     """
     sliding = (kernel, grid, stride, padding, dilation)
     launch(_plan("fold", out, x, sliding, element_strides(x)))
@@ -50,14 +51,15 @@ def fold(
 def unfold_together(images: Any, columns: Any, *sliding: Sizes) -> None:
     """Write the columns of all images as one matrix.
 
-    Shapes (n, c, *image) -> (..., n * grid), in C order, of c * kernel rows.
+    Shapes (n, c, *image) -> (..., n * grid), in C order; the leading axes stand for the c * kernel
+    rows.
     """
     launch(_plan("unfold", images, columns, sliding, _together(columns, sliding[1])))
 
 
 @only_launches
 def fold_together(columns: Any, images: Any, *sliding: Sizes) -> None:
-    """Write the sums of columns in such a matrix into images: the adjoint of unfold_together."""
+    """Write the sums of a matrix's columns into images: the adjoint of unfold_together."""
     launch(_plan("fold", images, columns, sliding, _together(columns, sliding[1])))
 
 
@@ -89,7 +91,7 @@ def _plan(
 
 
 def _taps_of_a_thread(kernel: list[int], size: int) -> int:
-    """Return how many numbers of a column a thread writes: many, unless that leaves few threads."""
+    """Return how many elements of a column a thread writes: as many as leave enough threads."""
     for taps in (math.prod(kernel), kernel[-1]):
         if size >= taps * _ENOUGH:
             return taps

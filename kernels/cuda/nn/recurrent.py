@@ -1,6 +1,6 @@
 """Recurrent layers over whole sequences, and their gradient, on CUDA arrays.
 
-Each step is a product of cuBLAS and one launch.
+Each step is a matrix product by cuBLAS and one launch.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Run `sequence` backward: write the gradients by gates, by the product's contribution to the
-    gates, by hx and by cx. Shapes and dtypes as in the CPU module.
+    """Run `sequence` backward: write the gradients by gates, by hx, by cx, and by the contribution
+    of the product (h times weight) to the gates. Shapes and dtypes as in the CPU module.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -128,8 +128,8 @@ def _copied(array: Any) -> Any:
 
 
 def _steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[slice, int]]:
-    """Yield the rows of each step and their number, in the order in which the layer processes
-    them.
+    """Yield the rows of each step, as a slice, and their number, in the order in which the layer
+    processes the steps.
     """
     stops = np.cumsum(batch_sizes).tolist()
     steps = list(zip(stops, batch_sizes, strict=True))
@@ -148,7 +148,7 @@ def plan_step(
     out: Any,
     cell: str,
 ) -> list[Launch]:
-    """Return the launch that replaces h and c by the new ones; no launch if they are empty."""
+    """Return the launch that overwrites h and c with the new state; no launch if h is empty."""
     source = source_of_recurrent(saved.dtype, out.dtype, cell, has_bias=bias is not None)
     # A missing bias is replaced by an array that is not read.
     arrays = gates, product, product if bias is None else bias, saved, before, h, c, out
@@ -165,8 +165,8 @@ def plan_step_back(
     d_product: Any,
     cell: str,
 ) -> list[Launch]:
-    """Return the launch that leaves in dh the part of the gradient that does not go through the
-    product.
+    """Return the launch that computes the gradients of a step. It leaves in dh the part of h's
+    gradient that does not pass through the matrix product.
     """
     source = source_of_recurrent(saved.dtype, saved.dtype, cell, has_bias=False)
     arrays = g, saved, before, dh, dc, d_gates, d_product
@@ -184,8 +184,8 @@ def _launch_on(h: Any, source: str, name: str, arrays: tuple[Any, ...]) -> list[
 def source_of_recurrent(
     real: np.dtype[Any], stored: np.dtype[Any], cell: str, *, has_bias: bool
 ) -> str:
-    """Return the CUDA source that computes in one dtype, and stores the results of steps in
-    another.
+    """Return the CUDA source that computes in the dtype `real`, and stores the results of steps in
+    the dtype `stored`.
     """
     return f"""{headers_for([real, stored])}
 typedef {C_TYPES[stored]} Stored;

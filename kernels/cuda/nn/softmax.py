@@ -16,8 +16,8 @@ from ..rows import rows_along, rows_header, shared
 def log_softmax(x: Any, out: Any, axis: int) -> None:
     """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum to avoid overflow.
 
-    A row with NaN or +inf gives NaN, as in PyTorch; -inf entries give -inf. float16 computes in
-    float32.
+    A row with NaN or +inf gives NaN, as in PyTorch; an element -inf gives -inf. float16 is computed
+    in float32.
     """
     launch(plan_softmax(x, out, axis, logarithm=True))
 
@@ -26,7 +26,7 @@ def log_softmax(x: Any, out: Any, axis: int) -> None:
 def softmax(x: Any, out: Any, axis: int) -> None:
     """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum to avoid overflow.
 
-    A row with NaN or +inf, or with only -inf, gives NaN, as in PyTorch. float16 computes in
+    A row with NaN or +inf, or with only -inf, gives NaN, as in PyTorch. float16 is computed in
     float32.
     """
     launch(plan_softmax(x, out, axis, logarithm=False))

@@ -23,15 +23,17 @@ from ..prepared import only_launches
 
 @only_launches
 def weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> None:
-    """Write the weighted sums along the last len(taps) axes into out. float16 adds in float32."""
+    """Write the weighted sums along the last len(taps) axes into out. float16 is added in
+    float32.
+    """
     launch(plan_weigh(x, table, weights, out, taps))
 
 
 def plan_weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> list[Launch]:
     """Return the launch of weigh; no launch if out is empty.
 
-    Note    table and weights are contiguous, with the values of the CPU kernel: for each of the
-            three axes that x lacks, they begin with one place of weight 1
+    Note    table and weights are contiguous, and have the same values as for the CPU kernel: for
+            each of the three axes that x lacks, they begin with one position of weight 1
     """
     if not out.size:
         return []
@@ -56,7 +58,7 @@ def plan_weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]
 
 @functools.lru_cache(maxsize=256)
 def source_of_weigh(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
-    """Return the CUDA source for x and out of a dtype and a number of merged axes of planes."""
+    """Return the CUDA source for the dtype of x and out, and a number of merged plane axes."""
     real = computing_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

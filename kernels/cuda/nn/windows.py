@@ -1,4 +1,4 @@
-"""Max pooling on CUDA arrays: the maximum of each window, and moves to and from its position.
+"""Max pooling on CUDA arrays: the maximum of each window, and gather and scatter by its position.
 
 `windows` has the same form as in the CPU module.
 """
@@ -40,8 +40,8 @@ def largest(x: Any, out: Any, places: Any, windows: Windows) -> None:
 
 @only_launches
 def pick(x: Any, places: Any, out: Any, windows: Windows) -> None:
-    """Write the elements of x at the positions `places` of each plane into out; NaN, or the largest
-    or smallest integer, for a position that is out of bounds.
+    """Write into out, for each plane, the elements of x at the positions `places`. A position that
+    is out of bounds gives NaN, or the largest or smallest integer.
     """
     launch(plan_windows("pick", x, out, places, out.size, windows))
 
@@ -49,7 +49,7 @@ def pick(x: Any, places: Any, out: Any, windows: Windows) -> None:
 @only_launches
 def spread(x: Any, places: Any, out: Any, windows: Windows) -> None:
     """Write zeros into out, and add x at the positions `places` of each plane: the adjoint of pick.
-    An element's position must be within the window that its own index names.
+    The position of each element must be within the window that has the element's index.
     """
     launch(plan_windows("spread", x, out, places, out.size, windows))
 
@@ -78,7 +78,7 @@ def plan_windows(
 
 @functools.lru_cache(maxsize=256)
 def source_of_windows(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
-    """Return the CUDA source for x and out of a dtype and a number of merged axes of planes."""
+    """Return the CUDA source for the dtype of x and out, and a number of merged plane axes."""
     real = computing_type(dtype)
     lowest = "-__longlong_as_double(0x7ff0000000000000LL)"
     if not is_real(dtype):

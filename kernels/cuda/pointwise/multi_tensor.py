@@ -27,11 +27,11 @@ from ..reduce.reductions import norm
 from .pointwise import plan as pointwise_plan
 from .pointwise_source import Operand, body_function, compute_dtype, preamble
 
-# Kernels take at least 4 KiB of arguments on every GPU. This is for the table; numbers and the
-# table's length come in addition.
+# Kernels take at least 4 KiB of arguments on every GPU. This limit is for the table; the numbers
+# and the table's length come in addition.
 _TABLE_BYTES: Final = 3840
-# The most arrays in a table of norms, and the elements that one block adds; larger arrays get
-# several blocks.
+# The limits on the arrays in a table of norms, and on the elements of which one block computes the
+# norm. Larger arrays get several blocks.
 _NORMS: Final = _TABLE_BYTES // 24
 _BLOCK_LIMIT: Final = 1 << 16
 # The number of elements of one tensor that a block processes: 16 per thread.
@@ -39,14 +39,15 @@ _CHUNK: Final = 16 * THREADS
 
 
 def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) -> None:
-    """Run a program on several rows of arrays; `numbers` has the program's numbers for each row.
-    `arrays` holds the arrays for the program's first variable, row by row, then the arrays for its
-    second, and so on.
+    """Run a program on several rows of arrays. A row has one array for each variable of the
+    program. `numbers` has the program's numbers for each row. `arrays` holds the arrays for the
+    first variable, row by row, then the arrays for the second variable, and so on.
 
-    The arrays of a row have the same shape; all have one dtype and are in C order. If rows share
-    memory, each row is finished before the next one begins.
+    The arrays of a row have the same shape; all arrays have one dtype and are in C order. If rows
+    share memory, each row is finished before the next one begins.
 
-    Bound by memory: each element is read and written once; between lines it is in registers.
+    Bound by memory: each element is read and written once, and stays in registers between the lines
+    of the program.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -63,8 +64,8 @@ def apply_new(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any
 
 
 def norms(order: float, *arrays: Any) -> None:
-    """Write the norms of arrays in C order, of order 1, 2 or infinity. The outputs, arrays of one
-    element, come first.
+    """Write the norms, of order 1, 2 or infinity, of arrays in C order. The first half of `arrays`
+    are the outputs, arrays of one element; the second half are the inputs.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -78,7 +79,7 @@ def norms(order: float, *arrays: Any) -> None:
 
 
 def plan_norms(order: float, pairs: Sequence[tuple[Any, Any]]) -> list[Launch]:
-    """Return the launches that write norms, one block each, for pairs of (out, array)."""
+    """Return the launches that write the norms of `pairs`, (out, array), with one block each."""
     launches = []
     for begin in range(0, len(pairs), _NORMS):
         part = pairs[begin : begin + _NORMS]
@@ -114,8 +115,8 @@ def apply_given(
     `numbers`, `arrays` begins with a float64 vector that has one number for each row. If `skips` is
     true, a float32 array with one element comes first: nothing is written if that element is not 0.
 
-    Thread  any; queued on the current stream of the arrays' device, which reads the numbers when it
-            runs
+    Thread  any; queued on the current stream of the arrays' device; the launches read the numbers
+            when they run
     """
     launch(plan_given(program, numbers, skips, arrays), on=arrays[0])
 
@@ -131,7 +132,7 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: An
 
 
 def take(column: Any, *kept: Any) -> None:
-    """Write arrays of one element, with column's dtype, one after the other into `column`.
+    """Write the elements of `kept`, arrays of one element with column's dtype, into `column`.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -139,7 +140,7 @@ def take(column: Any, *kept: Any) -> None:
 
 
 def put(column: Any, *kept: Any) -> None:
-    """Write the elements of a column to arrays of one element: the inverse of take.
+    """Write the elements of `column` to `kept`, arrays of one element: the inverse of take.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -169,7 +170,9 @@ def plan(
     *,
     is_new: bool = False,
 ) -> list[Launch]:
-    """Return the launches in order, one for each table of rows that share no memory."""
+    """Return the launches in order: one for each table of rows. If arrays overlap, return one for
+    each line of the program and each row.
+    """
     rows = len(numbers)
     starts, sizes = _places(arrays, rows)
     dtype = arrays[0].dtype
@@ -192,7 +195,9 @@ def plan_given(
     arrays: Sequence[Any],
     flag: Any = None,
 ) -> list[Launch]:
-    """Return the launches in order, with a launch for each row if rows share memory."""
+    """Return the launches in order: one for each table of rows. If arrays overlap, return one for
+    each row.
+    """
     first = skips + list(numbers).count(None)
     skip = address_of(arrays[0]) if skips else 0
     told = 0 if flag is None else address_of(flag)
@@ -220,8 +225,8 @@ def plan_given(
 
 
 def _places(arrays: Sequence[Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the arrays' addresses, (arrays of the program, rows), and the rows' lengths,
-    (rows,).
+    """Return the addresses of arrays, as (variables of the program, rows), and the length of each
+    row.
     """
     starts = np.array(addresses_of(arrays), np.int64).reshape(-1, rows)
     return starts, np.array([array.size for array in arrays[:rows]], np.int64)
@@ -241,7 +246,7 @@ def _share_memory(starts: np.ndarray, lengths: np.ndarray) -> bool:
 
 
 def _by_lines(program: Program, numbers: Sequence[float], arrays: Sequence[Any]) -> list[Launch]:
-    """Return one launch per line, for one row."""
+    """Return one launch for each line of the program, for one row."""
     values = dict(zip(program.arrays, arrays, strict=True))
     for name, number in zip(program.numbers, numbers, strict=True):
         values[name] = np.asarray(number, arrays[0].dtype)
@@ -252,7 +257,7 @@ def _by_lines(program: Program, numbers: Sequence[float], arrays: Sequence[Any])
 
 
 def _parts(numbers: Sequence[Sequence[float]], most: int) -> Iterator[slice]:
-    """Yield the rows of each launch: at most `most`, with the same numbers."""
+    """Yield the rows of each launch: at most `most` adjacent rows that have the same numbers."""
     at = 0
     for _, alike in groupby(numbers):
         end = at + len(list(alike))
@@ -272,7 +277,7 @@ def _over_table(
     skip: int = 0,
     flag: int = 0,
 ) -> list[Launch]:
-    """Return the launch over rows with these sizes and addresses; no launch if all are empty.
+    """Return the launch over rows with these sizes and addresses; no launch if all rows are empty.
     `columns`, `skip` and `flag` are addresses of the arrays of apply_given and apply_watched.
     """
     blocks = np.cumsum(-(-sizes // _CHUNK))
@@ -281,7 +286,7 @@ def _over_table(
     rows = len(sizes)
     table = np.zeros((2 + len(starts), _rows_of_table(program)), np.int64)
     table[0, :rows], table[1, :rows], table[2:, :rows] = blocks, sizes, starts
-    # Rounded to the arrays' dtype; float64 holds the result exactly.
+    # Numbers are rounded to the arrays' dtype, and passed as float64, which holds them exactly.
     known = [0.0 if number is None else number for number in numbers or [0.0]]
     values = np.array(known).astype(dtype).astype(np.float64).view(np.int64)
     given = [place for place, number in enumerate(numbers) if number is None]
@@ -305,8 +310,8 @@ def source_of_program(
     watched: bool = False,
 ) -> str:
     """Return the CUDA source of a program over tables of arrays of dtype. `aligned` says that all
-    arrays begin at multiples of 16 bytes. `given` are the indices of numbers that come as columns.
-    `watched` adds the check of the first variable.
+    arrays begin at multiples of 16 bytes. `given` are the indices of the numbers that are read from
+    the device. `watched` adds the check whether the first variable is finite.
     """
     compute = compute_dtype([Operand(dtype)], dtype)
     places = {name: f"x[{i}]" for i, name in enumerate(program.arrays)}
@@ -315,7 +320,7 @@ def source_of_program(
     for i, (target, body) in enumerate(program.lines):
         functions.append(body_function(f"line{i}", body, [compute] * len(body.names), compute))
         operands = ", ".join(places[name] for name in body.names)
-        # Rounded, as if the result of the line were stored and loaded.
+        # Rounded, as if each line's result were stored and loaded.
         lines.append(f"    {places[target]} = cast<T>(line{i}({operands}));")
     read = {name for _, body in program.lines for name in body.used}
     return "\n".join(

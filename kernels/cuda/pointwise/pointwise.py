@@ -1,4 +1,4 @@
-"""Scalar bodies on CUDA arrays: chooses the source that fits the arrays, and its launch."""
+"""Scalar bodies on CUDA arrays: chooses the source and the launch that fit the arrays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_BLOCKS: Final = 1 << 16
 def pointwise(body: Body, arrays: Sequence[Any], out: Any) -> None:
     """Write the body's value into out; arrays broadcast to out's shape.
 
-    Thread  any; queued on the current stream of out's device, which is the current one
+    Thread  any; queued on the current stream of out's device, which must be the current device
     """
     table_of(body).run(*arrays, out)
 
@@ -55,7 +55,7 @@ def plan(body: Body, arrays: Sequence[Any], out: Any) -> list[Launch]:
     """Return the launch that writes the body's value into out; no launch if out is empty.
 
     `arrays` are the values of body.names, in order; a 0-d NumPy array is a number, passed by value.
-    `out` may be one of the arrays, with the same layout.
+    `out` may be one of the arrays, if its layout is the same.
     """
     read = [a for name, a in zip(body.names, arrays, strict=True) if name in body.used]
     operands = tuple(Operand(array.dtype, is_number(array)) for array in read)
@@ -119,7 +119,7 @@ def _along_one_axis(
         threads = -(-size // pack_size(operands, out))
         blocks = -(-threads // (THREADS * packs_at_once(body, operands, out)))
         return _Form(source_of(body, operands, out), "contiguous", (blocks, 1), np.int64(size))
-    # The index one step beyond the end must not wrap around either.
+    # 32-bit indices must not overflow; a thread also computes the index one step beyond the end.
     wide = size + _MOST_BLOCKS * THREADS >= 2**32
     grid = (min(-(-size // THREADS), _MOST_BLOCKS), 1)
     source = source_of(body, operands, out, 1, wide)
@@ -129,7 +129,9 @@ def _along_one_axis(
 def _marked(
     operands: tuple[Operand, ...], marks: Sequence[tuple[bool, bool]]
 ) -> tuple[Operand, ...]:
-    """Return operands; `marks` say which ones in memory are a single row, or a single column."""
+    """Return operands with `one_row` and `one_column` from `marks`, which has one mark for each
+    operand in memory.
+    """
     mark = iter(marks)
     return tuple(
         one if one.by_value else Operand(one.dtype, False, *next(mark)) for one in operands
@@ -150,7 +152,7 @@ def _of_rows(
     marks = [(not any(strides[:-1]), strides[-1] == 0) for strides in route.strides]
     operands = _marked(operands, marks)
     rows, columns = route.size // columns, columns // pack
-    # First, there must be enough threads to fill every GPU.
+    # A thread loads several packs at once only if enough threads remain to fill every GPU.
     at_once = packs_at_once(body, operands, out) if rows * columns >= _MANY else 1
     together = -(-rows // at_once)
     wide = columns * together + THREADS >= 2**32 or rows + 4 * together >= 2**32
@@ -163,13 +165,13 @@ def _of_rows(
     )
 
 
-# From this many packs on, a thread processes several.
+# If there are at least this many packs, a thread processes several of them.
 _MANY: Final = 1 << 18
 
 
 def _tile_pack(operands: Sequence[Operand], out: np.dtype[Any]) -> int:
-    """Return how many elements of a tile a thread loads at a time. For elements of 8 bytes it is
-    one: as many bytes are in flight without packs, and tiles take less shared memory.
+    """Return how many elements of a tile a thread loads at a time. For elements of 8 bytes it is 1:
+    single elements keep as many bytes in flight, and their tiles take less shared memory.
     """
     pack = pack_size(operands, out)
     return pack if pack > 2 else 1
@@ -177,7 +179,7 @@ def _tile_pack(operands: Sequence[Operand], out: np.dtype[Any]) -> int:
 
 def _across(route: Walk, pack: int) -> tuple[int, int, tuple[int, int], Any] | None:
     """Return the side of tiles, the number of elements that a thread loads at a time, the grid and
-    the extent of a transposing copy: one whose input is contiguous along another axis than out.
+    the extent of a transposing copy, whose input and out are contiguous along different axes.
     Return None for other copies.
     """
     if len(route.strides) != 2 or route.strides[1][-1] != 1 or abs(route.strides[0][-1]) < 2:
@@ -204,6 +206,7 @@ def _across(route: Walk, pack: int) -> tuple[int, int, tuple[int, int], Any] | N
     return side, pack, (blocks, min(count, _MOST_OF_Y)), extent
 
 
-# The least length of both sides of a tiled copy, and the most blocks along the grid's second axis.
+# The smallest length of either side of a tiled copy, and the limit on blocks along the grid's
+# second axis.
 _LEAST_SIDE: Final = 8
 _MOST_OF_Y: Final = 65_535

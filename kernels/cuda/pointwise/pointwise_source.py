@@ -46,9 +46,9 @@ _COMPLEX_FUNCTIONS: Final = {
     ),
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "pow"),
 }
-# The longest body for which a thread computes several packs at a time.
+# The most calls in a body for which a thread computes several packs at a time.
 _MOST_CALLS: Final = 16
-# pow of a real number with these literal exponents, without the general function.
+# Literal exponent -> the expression for pow of a real number, without the general function.
 _POWERS: Final = {
     1: "{}",
     2: "scalar::square({})",
@@ -58,8 +58,9 @@ _POWERS: Final = {
 
 
 class Operand(NamedTuple):
-    """One input of a source: its dtype, whether it is a number passed by value, and, for an input
-    in memory, whether all rows, or all elements of a row, read the same values.
+    """One input of a source: its dtype, and whether it is a number passed by value. For an input in
+    memory, `one_row` says that all rows read the same values, and `one_column` that all elements of
+    a row read one value.
     """
 
     dtype: DType
@@ -79,12 +80,12 @@ def source_of(
     *,
     side: int = 0,
 ) -> str:
-    """Return the source of one kernel. `contiguous` if dims is 0; `strided` over one axis; `rows`
-    of packs of elements over several axes; or, if a side is given, `tiled` in squares of this side,
+    """Return the source of one kernel: `contiguous` if dims is 0; `strided` over one axis; `rows`
+    of packs of elements over several axes; or, if `side` is given, `tiled` in squares of this side,
     for one input in memory that is transposed.
 
-    `operands` are the inputs that the body uses, in order. If not `wide`, elements are counted in
-    32 bits, which divide faster.
+    `operands` are the inputs that the body uses, in order. If `wide` is false, elements are counted
+    with 32-bit integers, whose division is faster.
     """
     compute = compute_dtype(operands, out)
     values = tuple(value_dtype(operand.dtype, compute) for operand in operands)
@@ -106,8 +107,8 @@ def source_of(
 
 
 def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
-    """Return how many packs a thread loads before it computes: more if little else is loaded; one
-    for a long body, which would be repeated for each pack.
+    """Return how many packs of each input a thread loads before it computes. Few inputs allow more
+    packs; a long body allows one, because its code would be repeated for each pack.
     """
     calls = [node for node in walk(body.tree) if isinstance(node, Call)]
     if len(calls) > _MOST_CALLS or any(
@@ -119,7 +120,7 @@ def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
 
 
 def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, out: DType) -> str:
-    """Return the source before the functions of bodies; memory holds elements of `stored`."""
+    """Return the source before the functions of bodies; `stored` are the dtypes in memory."""
     pieces = [piece for body in bodies for piece in walk(body.tree)]
     called = {piece.primitive for piece in pieces if isinstance(piece, Call)}
     files = ["headers/primitives.cuh", *["headers/special.cuh"] * bool(called & _IN_SPECIAL)]
@@ -140,8 +141,8 @@ def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, ou
 def compute_dtype(operands: Sequence[Operand], out: DType) -> DType:
     """Return the dtype of T: the promoted dtype of the inputs, or out's if all inputs are bool.
 
-    Half types compute in float32, and so does a body that reads or writes a float8 type: a float64
-    is rounded twice, as on the CPU.
+    Half types are computed in float32. A body that reads or writes a float8 type is also computed
+    in float32: a float64 is then rounded twice, as on the CPU.
     """
     if FLOAT8 and any(is_float8(dtype) for dtype in (out, *[one.dtype for one in operands])):
         return np.dtype(np.float32)
@@ -162,7 +163,9 @@ def pack_size(operands: Sequence[Operand], out: DType) -> int:
 
 
 def body_function(called: str, body: Body, values: Sequence[DType], compute: DType) -> str:
-    """Return a body as a C++ function of the names that it uses, with values of these dtypes."""
+    """Return the C++ function that computes a body from the names that it uses, whose dtypes are
+    `values`.
+    """
     names = [name for name in body.names if name in body.used]
     boolean = {f"x{i}": dtype == _BOOL for i, dtype in enumerate(values)}
     real = compute.kind == "f"
@@ -225,8 +228,8 @@ class _Text:
 
     def contiguous(self) -> str:
         """Return the kernel for contiguous elements. Bound by memory: each thread loads 16 bytes of
-        the widest operand at a time, and several of these before it uses the first. The grid covers
-        all elements, so no thread divides.
+        the widest operand at a time, and loads several such packs before it computes. The grid
+        covers all elements, so no thread divides.
         """
         ones = [i for i in self._in_memory if self._operands[i].one_column]
         moved = [i for i in self._in_memory if i not in ones]
@@ -287,8 +290,8 @@ strided({self._parameters()}Out* out, Walk walk) {{
 
     def rows(self, dims: int, wide: bool, pack: int) -> str:
         """Return the kernel for rows of packs. Bound by memory: a thread stays in its columns and
-        goes from row to row, so it divides only once. It loads inputs that all rows share once, and
-        has several loads of the other inputs in flight.
+        goes from row to row, so it divides only once. It loads once the inputs that all rows share,
+        and has several loads of the other inputs in flight.
         """
         once = [i for i in self._in_memory if self._operands[i].one_row]
         moved = [i for i in self._in_memory if i not in once]
@@ -409,7 +412,7 @@ tiled({self._parameters()}Out* out, Walk walk) {{
         return f"Pack<{self._stored(i)}, PACK>"
 
     def _piece(self, i: int) -> str:
-        """Return the type by which a thread loads elements of input i."""
+        """Return the type in which a thread loads elements of input i."""
         return f"Pack<{self._stored(i)}, {1 if self._operands[i].one_column else 'PACK'}>"
 
     def _stored(self, i: int) -> str:

@@ -18,12 +18,12 @@ _DIGITS: Final = 1 << WIDTH
 # The size of a warp, and of tiles of 32-bit and 64-bit words, in elements of one row.
 _WARP: Final = 32
 _TILES: Final = {32: 16 * THREADS, 64: 8 * THREADS}
-# The number of blocks that long rows are cut into chunks for: each chunk costs counts of all
-# digits.
+# Long rows are cut into chunks until there are this many blocks. More chunks would cost more
+# counts: each chunk counts all digits.
 _ENOUGH_BLOCKS: Final = 1024
 # From this many rows on, one block per row keeps a GPU busy in a selection.
 _ENOUGH_ROWS: Final = 16
-# The bits of infinity, and the number of bits of an element, for floating dtypes.
+# The size of a floating element in bytes -> the bits of infinity.
 _INFINITIES: Final = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 _BFLOAT16_INFINITY: Final = 0x7F80
 
@@ -32,8 +32,8 @@ def plan_order_of_numbers(numbers: Any, values: Any, order: Any, high: int) -> l
     """Return the launches that write the sorted numbers into values, and their original positions
     into order. Sorting is stable.
 
-    numbers: int64, one axis, from -1 to high; values and order: int64, of the same length. Only as
-    many digits as `high` has are sorted. Any of the arrays may be Scratch.
+    numbers: int64, one axis, from -1 to high; values and order: int64, of the same length. Only the
+    digits that numbers up to `high` need are sorted. Any of the arrays may be Scratch.
     """
     length = numbers.shape[0]
     bits = (high + 1).bit_length()
@@ -41,7 +41,7 @@ def plan_order_of_numbers(numbers: Any, values: Any, order: Any, high: int) -> l
 
 
 def plan_order(x: Any, order: Any, *, descending: bool) -> list[Launch]:
-    """Return the launches that write the indices that sort each row of x into order. Sorting is
+    """Return the launches that write into `order` the indices that sort each row of x. Sorting is
     stable; NaN is the largest, and -0 equals 0.
 
     x: (rows, length), order: int64 of this shape; both in C order. No launch if x is empty.
@@ -51,10 +51,11 @@ def plan_order(x: Any, order: Any, *, descending: bool) -> list[Launch]:
 
 
 def can_select(shape: tuple[int, int], dtype: np.dtype[Any], count: int) -> bool:
-    """Return whether selecting the first `count` of each row is faster than sorting the whole rows.
+    """Return whether selecting the first `count` elements of each row in sorted order is faster
+    than sorting the whole rows.
 
-    One block selects from a row; for few rows that leaves most of a GPU idle, and short rows can be
-    sorted by one launch. (Estimated from the bytes moved, not measured.)
+    One block selects from a row. With few rows most of a GPU is idle, and short rows can be sorted
+    by one launch. (Estimated from the bytes moved, not measured.)
     """
     rows, length = shape
     tile = _TILES[_word_bits(_words_of(dtype)[1])]
@@ -62,9 +63,9 @@ def can_select(shape: tuple[int, int], dtype: np.dtype[Any], count: int) -> bool
 
 
 def plan_selection(x: Any, order: Any, *, descending: bool) -> list[Launch]:
-    """Return the launches that write the indices of the first elements of each sorted row of x, as
-    many as `order` has, into `order`. The indices are ordered as in plan_order; only for shapes of
-    can_select.
+    """Return the launches that write into `order` the indices of the first elements of each sorted
+    row of x, as many as `order` has columns. The indices are ordered as in plan_order. Only for
+    shapes for which can_select is true.
 
     x: (rows, length), order: int64, (rows, count); both in C order
     """
@@ -81,8 +82,8 @@ def is_in_one_launch(length: int, dtype: np.dtype[Any]) -> bool:
 
 
 def plan_nth(x: Any, places: Any, order: Any) -> list[Launch]:
-    """Return the launches that write, for each row of x, the index of the element that sorting
-    would move to position places[row], into order.
+    """Return the launches that write into `order`, for each row of x, the index of the element that
+    sorting would move to position places[row].
 
     x: (rows, length), not empty, places and order: int64, (rows,); all in C order
     """
@@ -110,14 +111,16 @@ def plan_nth(x: Any, places: Any, order: Any) -> list[Launch]:
 
 
 def _chunks(rows: int, length: int, tile: int) -> tuple[int, int]:
-    """Return the length of chunks of rows, in whole tiles, and the number of chunks per row."""
+    """Return the length of the chunks of a row, a multiple of `tile`, and the number of chunks."""
     tiles = -(-length // tile)
     chunk = -(-tiles // min(tiles, max(_ENOUGH_BLOCKS // rows, 1))) * tile
     return chunk, -(-length // chunk)
 
 
 def _words_of(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the smallest element, which becomes word 0, and the number of bits of words."""
+    """Return the smallest integer of a signed dtype, which becomes word 0 (or 0 for other dtypes),
+    and the number of bits of words.
+    """
     low = int(np.iinfo(dtype).min) if dtype.kind == "i" else 0
     return low, 1 if dtype == np.bool_ else 8 * dtype.itemsize
 
@@ -161,7 +164,8 @@ def _plan(
     counted = Scratch((rows, _DIGITS, chunks), place)
     totals = Scratch((rows, _DIGITS), place)
     kinds = (np.dtype(f"uint{word}"), place)
-    # The source and the target of the next pass: the first pass reads no indices.
+    # The words and indices that the next pass reads, and those that it writes. The first pass reads
+    # no indices.
     now, then = [[Scratch(shape, kind) for kind in kinds] for _ in range(2)]
     launches = []
     for shift in range(0, bits, WIDTH):
@@ -184,8 +188,8 @@ def _plan(
 def source_of_radix(
     dtype: np.dtype[Any], word: int, *, wide: bool = False, text: str = "reduce/radix.cu"
 ) -> str:
-    """Return the CUDA source for elements of a dtype, as 32-bit or 64-bit words. If not `wide`, the
-    elements of a row are counted in 32 bits.
+    """Return the CUDA source for elements of a dtype, which are sorted as 32-bit or 64-bit words.
+    If `wide` is false, the elements of a row are counted in 32 bits.
     """
     infinity = _INFINITIES.get(dtype.itemsize, 0)
     if C_TYPES[dtype] == "__nv_bfloat16":

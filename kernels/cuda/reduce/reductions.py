@@ -36,11 +36,11 @@ from ..rows import ELEMENTS
 
 DType = np.dtype[Any]
 Axes = tuple[int, ...]
-# The number of blocks that a reduction is cut into chunks for, and the least elements per thread of
-# a chunk. They do not depend on the GPU, because the order of additions must not.
+# A reduction is cut into chunks until it has this many blocks, if each thread gets at least this
+# many elements. Neither limit depends on the GPU, because the order of additions must not.
 _ENOUGH_BLOCKS: Final = 1024
 _LEAST_PER_LANE: Final = 32
-# The least elements per thread if combining States costs as much as many elements.
+# The least elements per thread, if combining two States costs as much as adding many elements.
 _OF_LARGE_STATES: Final = 64
 
 
@@ -48,8 +48,8 @@ _OF_LARGE_STATES: Final = 64
 def sum(x: Any, out: Any, axes: Axes) -> None:
     """Write the sums of x over axes into out.
 
-    float32 and float64 add in float64, half types in float32, complex numbers in complex128,
-    integers and bool in int64, rounded to out's dtype once at the end.
+    float32 and float64 are added in float64, half types in float32, complex numbers in complex128,
+    integers and bool in int64. The sum is rounded to out's dtype once, at the end.
     """
     launch(plan_reduce("Adding", x, out, axes))
 
@@ -58,22 +58,22 @@ def sum(x: Any, out: Any, axes: Axes) -> None:
 def mean(x: Any, out: Any, axes: Axes) -> None:
     """Write the means of x over axes into out; NaN if there are no elements.
 
-    x is of a real or complex dtype, added as in `sum`; the quotient is rounded once.
+    x has a real or complex dtype, and is added as in `sum`; the quotient is rounded once.
     """
     launch(plan_reduce("Averaging", x, out, axes))
 
 
 @only_launches
 def prod(x: Any, out: Any, axes: Axes) -> None:
-    """Write the products of x over axes into out, in the dtypes of `sum`; 1 if there are no
-    elements.
+    """Write the products of x over axes into out, computed in the dtypes of `sum`; 1 if there are
+    no elements.
     """
     launch(plan_reduce("Multiplying", x, out, axes))
 
 
 @only_launches
 def amax(x: Any, out: Any, axes: Axes | None) -> None:
-    """Write the largest element over axes, or of all if axes is None, into out; NaN if one is
+    """Write the largest elements over axes (over all axes if None) into out; NaN if an element is
     NaN.
     """
     launch(plan_reduce("Extreme<true>", x, out, axes))
@@ -81,34 +81,34 @@ def amax(x: Any, out: Any, axes: Axes | None) -> None:
 
 @only_launches
 def amin(x: Any, out: Any, axes: Axes | None) -> None:
-    """Write the smallest element over axes, or of all if axes is None, into out; NaN if one
-    is NaN.
+    """Write the smallest elements over axes (over all axes if None) into out; NaN if an element is
+    NaN.
     """
     launch(plan_reduce("Extreme<false>", x, out, axes))
 
 
 @only_launches
 def all(x: Any, out: Any, axes: Axes) -> None:
-    """Write whether all elements over axes are not 0 into out, which is bool or uint8."""
+    """Write into out, which is bool or uint8, whether all elements over axes are nonzero."""
     launch(plan_reduce("Holding<true>", x, out, axes))
 
 
 @only_launches
 def any(x: Any, out: Any, axes: Axes) -> None:
-    """Write whether any element over axes is not 0 into out, which is bool or uint8."""
+    """Write into out, which is bool or uint8, whether any element over axes is nonzero."""
     launch(plan_reduce("Holding<false>", x, out, axes))
 
 
 @only_launches
 def count_nonzero(x: Any, out: Any, axes: Axes) -> None:
-    """Write the number of elements over axes that are not 0 into out, which is int64."""
+    """Write into out, which is int64, the number of nonzero elements over axes."""
     launch(plan_reduce("Counting", x, out, axes))
 
 
 @only_launches
 def var(x: Any, out: Any, axes: Axes, correction: float) -> None:
-    """Write the sums of squared deviations over axes / max(n - correction, 0) into out, in the
-    dtypes of `sum`.
+    """Write the variances over axes into out: the sum of squared deviations, divided by
+    max(n - correction, 0), in the dtypes of `sum`.
     """
     launch(plan_reduce("Deviating<false>", x, out, axes, correction))
 
@@ -129,8 +129,8 @@ def logsumexp(x: Any, out: Any, axes: Axes) -> None:
 
 @only_launches
 def norm(x: Any, out: Any, axes: Axes, order: float) -> None:
-    """Write (sum of |x|**order)**(1/order) over axes into out, in the dtypes of `sum`; order 0
-    counts elements that are not 0, and inf gives the largest.
+    """Write (sum of |x|**order)**(1/order) over axes into out, in the dtypes of `sum`. Order 0
+    counts the nonzero elements, and order inf gives the largest |x|.
     """
     launch(plan_reduce(f"Norming<{_ORDERS.get(order, 'POWER')}>", x, out, axes, order))
 
@@ -170,8 +170,8 @@ _ORDERS: Final = {
     math.inf: "LARGEST",
     -math.inf: "SMALLEST",
 }
-# The folds whose States of real numbers are larger than 8 bytes, and their size in words of 8
-# bytes.
+# Fold -> the size of a State of real numbers in words of 8 bytes, for folds whose State is larger
+# than one word.
 _WORDS: Final = {"Place": 2, "Placing": 2, "Deviating": 3, "LogSumming": 2}
 
 
@@ -183,21 +183,21 @@ def plan_reduce(
     argument: float = 0.0,
     places: Any | None = None,
 ) -> list[Launch]:
-    """Return the one or two launches of a fold of folds.cuh over axes, or over all if None; no
+    """Return the one or two launches of a fold of folds.cuh over axes (over all axes if None); no
     launch if out is empty.
 
-    `argument` is the correction of Deviating and the order of Norming; `places` gets the indices of
-    the elements that were found.
+    `argument` is the correction of Deviating or the order of Norming. `places` gets the index of
+    each element that a fold finds.
     """
     # A 0-d x is treated as a row of one element.
     axes = tuple(range(x.ndim)) if axes is None or not x.ndim else tuple(a % x.ndim for a in axes)
     steps, out_steps = element_strides(x), element_strides(out)
     place_steps = out_steps if places is None else element_strides(places)
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    # Adjacent threads read adjacent elements, rather than write them: x is larger than out.
+    # Threads read adjacent elements, even if they then write distant ones: x is larger than out.
     across = walk([x.shape[a] for a in kept], [out_steps, place_steps, [steps[a] for a in kept]])
     lengths = [x.shape[a] for a in axes]
-    # Indices count along the axes in their given order.
+    # An index counts elements in C order over the axes, in the order in which axes are given.
     in_order = [_c_order(lengths)] if "Plac" in fold else []
     along = walk(lengths, [[steps[a] for a in axes], *in_order])
     if across.size == 0:
@@ -248,8 +248,8 @@ class _Cut(NamedTuple):
 
 
 def _pack_of(x: Any, across: Walk, along: Walk) -> int:
-    """Return how many adjacent elements a thread loads at a time: 16 bytes; or 1 if elements are
-    not contiguous, or do not begin at multiples of 16 bytes.
+    """Return how many adjacent elements a thread loads at a time: as many as 16 bytes hold, or 1 if
+    rows are not contiguous, or do not begin at multiples of 16 bytes.
     """
     pack: int = 16 // x.dtype.itemsize
     rows_begin_well = not [step for step in across.strides[-1] if step % pack]
@@ -261,8 +261,8 @@ def _pack_of(x: Any, across: Walk, along: Walk) -> int:
 def _cut(across: Walk, along: Walk, pack: int = 1, elements: int = ELEMENTS) -> _Cut:
     length = along.size
     together = across.size == 1 or _finest(along.strides[0]) < _finest(across.strides[-1])
-    # Otherwise up to 32 adjacent sums are read together, and the other threads of the block are
-    # lanes.
+    # If `together` is false, a block reads up to 32 adjacent sums at once. Its threads are divided
+    # among these sums as lanes.
     most = THREADS if together else THREADS // min(32, _power_of_two(across.size))
     lanes = min(most, _power_of_two(-(-length // max(pack, elements))))
     blocks = -(-across.size * lanes // THREADS)
@@ -335,11 +335,11 @@ def source_of_reduce(
     places: bool = False,
     wide: bool = False,
 ) -> str:
-    """Return the CUDA source of a fold of elements of a dtype, for numbers of merged axes, and the
-    number of adjacent elements that a thread loads at a time.
+    """Return the CUDA source of a fold of elements of a dtype. `kept` and `reduced` are numbers of
+    merged axes; `pack` is the number of adjacent elements that a thread loads at a time.
 
-    written=None writes the States of chunks, and joined=True reads them. If not `wide`, elements
-    are counted in 32 bits, which divide faster.
+    written=None writes the States of chunks, and joined=True reads them. If `wide` is false,
+    elements are counted with 32-bit integers, whose division is faster.
     """
     total, real, whole = sum_dtype(read), is_real(read), is_whole(read)
     small = whole and read.itemsize < 4

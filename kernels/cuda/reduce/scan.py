@@ -23,17 +23,17 @@ from ..launch import (
 from ..prepared import only_launches
 from ..rows import Rows, rows_along
 
-# The number of blocks that long rows are cut into chunks for, and the least number of tiles of a
-# group per chunk. They do not depend on the GPU, because the order of combining must not.
+# Long rows are cut into chunks until there are this many blocks, if each chunk has at least this
+# many tiles of a group. Neither limit depends on the GPU, because the order of combining must not.
 _ENOUGH_BLOCKS: Final = 1024
 _LEAST_TILES: Final = 4
 
 
 @only_launches
 def cumsum(x: Any, out: Any, axis: int) -> None:
-    """Write the sums of x[..., :k + 1, ...] along axis into out. Within groups, floating numbers
-    are added in float32 (float64 if x is float64), and the groups' sums in float64. The parts of
-    complex numbers are added in the same way.
+    """Write the sums of x[..., :k + 1, ...] along axis into out. Within a group of threads,
+    floating numbers are added in float32 (float64 if x is float64). The sums of groups are added in
+    float64. The real and imaginary parts of complex numbers are added in the same way.
     """
     launch(plan_scan(x, out, axis, joined="SUM"))
 
@@ -66,7 +66,7 @@ def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
 
 
 class _Cut(NamedTuple):
-    """The number of threads that share a row, and the number and length of its chunks."""
+    """The number of threads that share a row, and the number and length of the row's chunks."""
 
     lanes: int
     chunks: int
@@ -74,8 +74,8 @@ class _Cut(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, most: int, elements: int) -> _Cut:
-        """Return how rows are divided among groups of at most `most` threads, which process this
-        many elements each at a time.
+        """Return how rows are divided among groups of at most `most` threads. Each thread processes
+        `elements` elements at a time.
         """
         # Adjacent threads read adjacent elements, whether of one row or of several rows.
         lanes = 1 if rows.apart else min(32, 1 << ((rows.length - 1) // elements).bit_length())
@@ -97,9 +97,9 @@ class _Cut(NamedTuple):
 def _scan(
     source: str, x: Any, out: Any, places: Any, rows: Rows, fields: Sequence[int], *, words: int
 ) -> list[Launch]:
-    """Return the launches of scan.cu; a State has this many words of 8 bytes."""
+    """Return the launches of scan.cu; a State has `words` words of 8 bytes."""
     cut, count = _Cut.of(rows, THREADS, _items(rows.pack)), rows.walk.size
-    # Threads of a group, or of adjacent groups, read adjacent elements.
+    # The strides of the States per row and per chunk: adjacent threads read adjacent States.
     steps = (1, count) if cut.lanes == 1 else (cut.chunks, 1)
     task = int64_fields(
         *(count, rows.length, cut.lanes, cut.chunk, cut.chunks, *fields[:3], *steps, *fields[3:])
@@ -190,7 +190,7 @@ def recurrence(factor: Any, x: Any, out: Any, axis: int, backwards: bool) -> Non
     """Write y with y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with y[0] =
     x[0]. If backwards: y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
 
-    All have one shape. Computes in float64, or complex128, and rounds once.
+    factor, x and out have one shape. Computed in float64, or complex128, and rounded once.
     """
     launch(plan_recurrence(factor, x, out, axis, backwards=backwards))
 

@@ -23,22 +23,22 @@ _SAME: Final = parse("x", ("x",))
 
 @on_device_of_out
 def sort(x: Any, out: Any, indices: Any, axis: int, descending: bool) -> None:
-    """Write the sorted x along axis into out, and the original indices into indices."""
+    """Write x, sorted along axis, into out, and the original indices into indices."""
     _choose(x, out, indices, axis, out.shape[axis] if out.ndim else 1, descending)
 
 
 @on_device_of_out
 def topk(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) -> None:
-    """Write the k largest (or smallest) of x along axis into out, sorted, and their indices into
-    indices.
+    """Write the k largest (or smallest) elements of x along axis into out, sorted, and their
+    indices into indices.
     """
     _choose(x, out, indices, axis, k, largest)
 
 
 @on_device_of_out
 def nth(x: Any, places: Any, out: Any, indices: Any, axis: int) -> None:
-    """Write the elements at positions `places` of the sorted x along axis into out, and their
-    original indices into indices. places, out and indices have length 1 along axis.
+    """Write into out the elements that sorting x along axis would move to positions `places`, and
+    into indices their original indices. places, out and indices have length 1 along axis.
     """
     import cupy
 
@@ -61,7 +61,7 @@ def nth(x: Any, places: Any, out: Any, indices: Any, axis: int) -> None:
 
 
 def _rows(x: Any, axis: int) -> Any:
-    """Return x with axis last, in C order: a view if x has this order, else a copy."""
+    """Return x with axis last, in C order: a view if x has this order, otherwise a copy."""
     import cupy
 
     rows = x.transpose((*[each for each in range(x.ndim) if each != axis], axis))
@@ -86,8 +86,8 @@ def _choose(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) ->
 
 
 def _in_order(x: Any, axis: int, k: int, largest: bool) -> Any:
-    """Return the indices that sort the axis, for at least the first k elements, from the largest on
-    if `largest`. Sorting is stable.
+    """Return the indices that sort x along axis, at least for the first k elements; descending if
+    `largest`. Sorting is stable.
     """
     import cupy
 

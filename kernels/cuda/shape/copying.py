@@ -82,18 +82,20 @@ def roll(x: Any, out: Any, shifts: tuple[int, ...], axes: tuple[int, ...] | None
 
 @only_launches
 def triangle(x: Any, out: Any, diagonal: int, upper: bool) -> None:
-    """Write x into out, with zeros below (upper) or above the diagonal of the last two axes."""
+    """Write x into out, with zeros below the diagonal of the last two axes if `upper`, otherwise
+    with zeros above the diagonal.
+    """
     band = (diagonal, _FAR) if upper else (-_FAR, diagonal)
     launch(plan_move(x, out, band=(x.ndim - 2, x.ndim - 1, *band)))
 
 
 @only_launches
 def place_diagonal(x: Any, out: Any, offset: int, dim1: int, dim2: int) -> None:
-    """Write x, whose last axis is the diagonal of dim1 and dim2, into out, and zeros elsewhere."""
+    """Write x, whose last axis becomes the diagonal of dim1 and dim2, into out; zeros elsewhere."""
     dim1, dim2 = dim1 % out.ndim, dim2 % out.ndim
     *steps, along = element_strides(x)
     kept = iter(steps)
-    # x's index grows along the rows; columns have stride 0.
+    # x is read with its last stride along dim1, and with stride 0 along dim2.
     read = [
         along if axis == dim1 else 0 if axis == dim2 else next(kept) for axis in range(out.ndim)
     ]
@@ -138,8 +140,8 @@ def plan_move(
         axes, turn = [axes[0]._replace(begin=turn)], 0
     task = int64_fields(*(out.size, turn, first, *band), *itertools.chain(*zip(*axes, strict=True)))
     pack, last = max(16 // out.dtype.itemsize, 1), axes[-1]
-    # For a band other than a triangle, elements outside are not read; only single elements can be
-    # skipped.
+    # If `steps` are given, elements outside of the band are not read. A thread can skip a single
+    # element, but not a part of a pack.
     packed = pack > 1 and not turn and steps is None and last.length % pack == 0
     packed = packed and last.write == 1 and all(axis.write % pack == 0 for axis in axes[:-1])
     packed = packed and address_of(x) % 16 == 0 and address_of(out) % 16 == 0
@@ -151,9 +153,10 @@ def plan_move(
 def _joined(
     given: list[_Axis], band: tuple[int, int, int, int]
 ) -> tuple[list[_Axis], tuple[int, int, int, int]]:
-    """Return the same move with fewer axes, at least one, and the band's numbers for them.
+    """Return the same move with adjacent axes merged, at least one, and the band with the numbers
+    of the merged axes.
 
-    If rows wrap around the end of an axis, the merged axes count as one run of elements.
+    If an outer axis is rolled, the merged axis is rolled by whole rows.
     """
     row, column, least, most = band
     kept = {row, column} if (least, most) != (-_FAR, _FAR) else set()
@@ -184,8 +187,8 @@ def _joined(
 
 @functools.lru_cache(maxsize=256)
 def source_of_move(dtype: np.dtype[Any], dims: int = 1, *, wide: bool = False) -> str:
-    """Return the CUDA source for elements of a dtype and a number of axes. If not `wide`, elements
-    are counted in 32 bits, which divide faster.
+    """Return the CUDA source for elements of a dtype and a number of axes. If `wide` is false,
+    elements are counted with 32-bit integers, whose division is faster.
     """
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

@@ -22,9 +22,9 @@ from ..launch import (
 
 
 def gather_add(x: Any, starts: Any, places: Any, weights: Any, out: Any) -> None:
-    """Write into row i of out the sum of the rows of x at places[starts[i]:starts[i + 1]],
-    multiplied by their weights, if any. A row that is out of bounds counts as NaN, or as the
-    largest or smallest integer.
+    """Write into row i of out the sum of the rows of x at places[starts[i]:starts[i + 1]], each
+    multiplied by its weight if weights are given. A place that is out of bounds counts as a row of
+    NaN, or of the largest or smallest integer.
     """
     launch(plan_gather_add(x, starts, places, weights, out))
 
@@ -46,8 +46,8 @@ def plan_gather_add(x: Any, starts: Any, places: Any, weights: Any, out: Any) ->
 
 
 def flat_places(indices: Any, out: Any, lengths: tuple[int, ...]) -> None:
-    """Write the flat index of each column of indices, in C order over axes of these lengths, into
-    out; -1 for a column with an index that is out of bounds.
+    """Write into out the flat index of each column of indices, in C order over axes of `lengths`;
+    -1 for a column that has an index out of bounds.
     """
     launch(plan_flat_places(indices, out, lengths))
 

@@ -22,10 +22,11 @@ from ..launch import (
 def adagrad(
     values: Any, places: Any, order: Any, sums: Any, out: Any, rate: float, eps: float
 ) -> None:
-    """Update rows of out, the parameter, as Adagrad does, and add to its sums of squares.
+    """Update rows of out, the parameter, as Adagrad does. Add the squared gradients to the same
+    rows of sums.
 
-    values: (n, width); places: (n,), the row of each of values[order], ascending; sums and out:
-    (rows, width); all in C order. A row that is out of bounds is skipped.
+    values: (n, width); places: (n,), ascending, the row of out for each of values[order]; sums and
+    out: (rows, width); all in C order. A row that is out of bounds is skipped.
     """
     launch(plan("adagrad", values, places, order, [sums, out], [rate, eps]))
 

@@ -16,7 +16,7 @@ from tests.fibre_shim.installed import cuda_on_fibres
 NAMES = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
 RNG = np.random.default_rng(0)
 NEAR = RNG.standard_normal(5000) * 10.0 ** RNG.uniform(-9, 6, 5000)
-# Ties, limits, and values beyond the limits. NUMBERS has all other bit patterns.
+# Ties, limits, and values beyond the limits. NUMBERS also has random bit patterns and values.
 SPECIAL = [
     0.0,
     -0.0,

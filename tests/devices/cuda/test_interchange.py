@@ -1,4 +1,4 @@
-"""GPU memory is shared with other libraries by DLPack and __cuda_array_interface__, both ways."""
+"""fastdist and other libraries share GPU memory by DLPack and __cuda_array_interface__."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 class Theirs:
-    """An array of another library that implements one of the two protocols."""
+    """An array of another library, which implements one of the two protocols."""
 
     def __init__(self, protocol: str, array: Any) -> None:
         self._array = array
@@ -75,7 +75,7 @@ def test_work_on_what_is_shared_comes_after_what_made_it(kind: type[Theirs]) -> 
             x = fd.ones(3, device="cuda") * 2
             assert cupy.from_dlpack(x).data.ptr == x.data_ptr()
             x.__dlpack__(stream=theirs.cuda_stream)
-            x.__dlpack__(stream=-1)  # the consumer orders its own stream
+            x.__dlpack__(stream=-1)  # -1: without a wait; the consumer orders its own stream
     assert cupy.waited == [
         (ours.cuda_stream, ours.cuda_stream),
         (theirs.cuda_stream, ours.cuda_stream),

@@ -1,4 +1,4 @@
-"""Communicators over CuPy's NCCL bindings, with the same argument checks."""
+"""Communicators over a stand-in for CuPy's NCCL bindings that checks arguments as NCCL does."""
 
 from __future__ import annotations
 

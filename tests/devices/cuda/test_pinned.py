@@ -84,10 +84,10 @@ def test_no_copy_from_or_to_pinned_memory_waits(monkeypatch: pytest.MonkeyPatch)
 def test_copies_wait_unless_they_are_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     held = fd.ones(3).pin_memory()
     x = held.to("cuda")
-    held.fill_(9)  # the copy is done
+    held.fill_(9)  # this does not change x, because the copy is complete
     assert x.to("cpu").tolist() == [1, 1, 1]
     back = fd.zeros(3)
-    back.copy_(x, non_blocking=True)  # not pinned: the copy must wait
+    back.copy_(x, non_blocking=True)  # `back` is not pinned, so the call waits for the copy
     assert back.tolist() == [1, 1, 1]
 
 

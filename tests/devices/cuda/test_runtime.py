@@ -56,7 +56,7 @@ def test_errors_of_the_driver_and_its_libraries_are_ours(
     def fail(*_: Any, **__: Any) -> Any:
         raise error
 
-    x = fd.ones(2, 2, device="cuda", dtype=fd.int64)  # CuPy computes products of integers
+    x = fd.ones(2, 2, device="cuda", dtype=fd.int64)  # CuPy computes matrix products of integers
     monkeypatch.setattr(cupy, "matmul", fail)
     for call in (lambda: x @ x, lambda: x.reshape(1, 2, 2) @ x):
         with pytest.raises(KernelError, match=told):

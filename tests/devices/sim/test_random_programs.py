@@ -1,4 +1,4 @@
-"""Random programs on many streams agree with NumPy for any delays of the streams."""
+"""Random programs on many streams compute NumPy's results, whatever the delays of the streams."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Program:
                 self.sim.copy_into(out._array, source._array)
                 out.values = source.values.copy()
             out.written, out.read = writer.record_event(), []
-            # The reading stream waits for the copy as well, so its event covers the read.
+            # The stream of `source` has waited for the copy, so an event of it covers the read.
             source.read.append(used[self.sim.index_of(source._array)].record_event())
 
 

@@ -245,7 +245,7 @@ def test_error_that_nobody_waited_for_is_logged_at_the_end(
 def test_streams_that_wait_for_each_other_end_without_an_error_that_none_is(
     sim: SimBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # `third` is on another device: it waits for the dropped work and is stopped last.
+    # `third` is on another device. It waits for the dropped work, and is stopped last.
     first, second, third = sim.stream(0), sim.stream(0), sim.stream(1)
     begun = threading.Event()
     first.launch_host_function(lambda: begun.set() or first._stopping.wait(WAIT_S))
@@ -256,7 +256,7 @@ def test_streams_that_wait_for_each_other_end_without_an_error_that_none_is(
     assert begun.wait(WAIT_S)
     sim.reset()
     assert caplog.records == []
-    # Waiters get the error in any case. If it occurs before the wait, it is also logged.
+    # Every later wait gets the error. A stream that waits for the event now also logs the error.
     with pytest.raises(DeviceError, match="was stopped with work queued"):
         waited_for.synchronize()
     later = sim.stream(0)

@@ -54,7 +54,7 @@ def test_members_outside_of_a_group_keep_their_parameters() -> None:
         utils.average_parameters([one], group)
         return one.tolist()
 
-    # Rank 1 keeps its own value.
+    # Rank 1 keeps its own 1.0, which is also the mean of the group's 0.0 and 2.0.
     assert run_members(3, member) == [[1.0], [1.0], [1.0]]
 
 
@@ -164,7 +164,7 @@ def test_the_members_of_a_machine_are_the_subgroup_if_none_is_given(
 
 
 def trained(rank: int, steps: int, resume_at: int) -> list[float]:
-    """Train one number locally, averaging every second step; save and reload at step resume_at."""
+    """Train one number, averaged every second step; reload the optimizer at step `resume_at`."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 1.0)
     wrapped = DDP(model)
@@ -195,7 +195,7 @@ def trained(rank: int, steps: int, resume_at: int) -> list[float]:
 def test_members_train_alone_and_meet_in_every_second_step() -> None:
     for resume_at in (-1, 3):
         found = run_members(2, trained, 5, resume_at)
-        # Local steps of 0.5 and 1, so the mean falls by 0.75 per step.
+        # The members take local steps of 0.5 and 1, so their mean falls by 0.75 per step.
         assert found[0] == [0.25, -0.25, -1.25, -1.75, -2.75]
         assert found[1] == [0.25, -0.75, -1.25, -2.25, -2.75]
 

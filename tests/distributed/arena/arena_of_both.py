@@ -30,7 +30,7 @@ class Both:
         return block
 
     def send(self, array: np.ndarray[Any, Any], message_id: int = 1) -> np.ndarray[Any, Any]:
-        """Send an array, and return the borrower's copy."""
+        """Lend an array to the borrower, and return the borrower's view of it."""
         return borrowed(self.lend(array.data.cast("B"), message_id), array)
 
     def lent(self) -> int:

@@ -16,4 +16,4 @@ def both() -> Iterator[Both]:
     yield both
     close_borrowed(both.arena.id)
     both.arena.close()
-    del both.borrowed  # otherwise its mapping would live as long as pytest keeps the fixture
+    del both.borrowed  # otherwise pytest's reference to `both` would keep the mapping alive

@@ -83,7 +83,7 @@ def test_pages_that_are_in_use_stay_and_unused_ones_go(both: Both) -> None:
     both.send(numbers(1 << 17))
     assert [seconds for seconds, _ in both.later] == [owner.TRIM_S]
     both.run_later()
-    assert both.bytes_there() >= 1 << 20  # used in the period that has just ended
+    assert both.bytes_there() >= 1 << 20  # the pages were used in the trim period that just ended
     both.send(numbers(1 << 16))
     both.run_later()
     assert 1 << 19 <= both.bytes_there() < 1 << 20
@@ -262,7 +262,7 @@ def test_what_is_sent_again_is_not_lost_with_the_earlier_connection(both: Both) 
     both.later[-1][1]()
     block = borrow(sent, 1 << 16)
     assert block is not REVOKED
-    # The block has arrived and its receiver may have changed it, so it must not be sent again.
+    # The receiver has borrowed the block and may have changed it, so it must not be sent again.
     assert not both.arena.renew_if_untaken(5)
     del block
     assert not both.arena.renew_if_untaken(5)

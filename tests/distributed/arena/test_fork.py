@@ -14,7 +14,7 @@ from tests.distributed.arena.arena_of_both import PEER, SIZE, Both, borrowed, nu
 
 
 def run_in_child(work: Callable[[], bool]) -> int:
-    """Fork, run work() in the child, and return its exit code: 0 if work() returned True."""
+    """Fork, run `work()` in the child, and return its exit code: 0 if `work()` returned True."""
     pid = os.fork()
     if pid == 0:
         code = 2
@@ -45,7 +45,7 @@ def test_a_child_has_copies(both: Both) -> None:
     others.pop()[:] = -1.0
     assert both.lent() == 1
     for _ in range(4):
-        both.send(np.zeros(1 << 16))  # at the place of the previous array
+        both.send(np.zeros(1 << 16))  # into the memory of the array that was just released
     os.write(told, b"!")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     np.testing.assert_array_equal(first, numbers())
@@ -87,8 +87,8 @@ def test_what_is_released_while_others_fork_is_released_in_the_end(both: Both) -
             turn += 1
             array = np.full(1 << 12, float(turn))
             block = both.arena.lend(array.data.cast("B"), PEER, 1)
-            # The arena may be full while a child copies; then the tensor would go inside the
-            # message.
+            # While a child copies, the arena may be full. Then `lend` returns None, and a message
+            # would contain the tensor itself.
             if block is not None and not (borrowed(block, array) == turn).all():
                 wrong.append(turn)
 

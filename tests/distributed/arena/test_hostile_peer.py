@@ -34,7 +34,7 @@ MANY = (1 << 64) - 1
 
 
 class Flipping:
-    """The words of a table, which another processor changes at random between reads."""
+    """A table whose words change at random between reads, as if another processor wrote them."""
 
     def __init__(self, words: Any, rng: random.Random) -> None:
         self.words, self.rng = words, rng
@@ -76,7 +76,7 @@ def test_a_block_that_is_released_twice_is_free_once(both: Both) -> None:
         assert both.lent() == 0
     assert is_whole(both.arena)
     _, again, later, _ = ARENA_BLOCK.unpack(both.lend(bytes(1 << 16)))
-    both.borrowed._words[again * ROW_WORDS + TAKEN] = 2 * generation + 1  # the previous generation
+    both.borrowed._words[again * ROW_WORDS + TAKEN] = 2 * generation + 1  # an earlier generation's
     assert both.lent() == 1 and later > generation
 
 

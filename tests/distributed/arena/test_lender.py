@@ -1,4 +1,4 @@
-"""The choice between arena and message, and the rejection by a peer without an arena."""
+"""A lender puts large buffers into the arena, and lends nothing to a peer that refused it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class FakeAgent:
         self.device_maps: dict[int, dict[Device, Device]] = {}
         self.futures: list[Future[Any]] = []
         self.workers = self  # the fake implements the methods of Workers too
-        # The sender has no thread: a test decides when notices are sent.
+        # This notice sender has no thread: tests decide when its notices are sent.
         self.notice_sender = NoticeSender(self.send)
         self.when_sent: Callable[[int], None] = lambda worker_id: None
 

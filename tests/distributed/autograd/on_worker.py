@@ -1,4 +1,4 @@
-"""Tests whose body runs in a worker of the file's group."""
+"""A decorator for tests whose body runs in a worker of the test file's group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that workers of these tests run, and their group."""
+"""Functions that workers run in tests of distributed autograd."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sum_times(a: Tensor, b: Tensor) -> Tensor:
 
 
 def mix_at(a: Tensor, b: Tensor, *way: str) -> Tensor:
-    """Pass arguments along the workers in `way`, using them at each, and mix them at the last."""
+    """Pass a and b along the workers in `way`; each computes with them, and the last mixes them."""
     if not way:
         return mix(a, b)
     return rpc.rpc_sync(way[0], mix_at, (a * b, b, *way[1:])) + a

@@ -1,4 +1,4 @@
-"""Graphs and tasks of one worker, for tests of its part of a pass."""
+"""Graphs and tasks of one worker, for tests of this worker's part of a pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def begin(context: DistAutogradContext, *roots: Tensor, retain: bool = False) ->
 
 @contextmanager
 def inside(part: BackwardPass) -> Iterator[None]:
-    """Run the block as a thread that runs a Node of a pass."""
+    """Run the block as if this thread ran a Node of a pass."""
     before, running.graph_task = running.graph_task, part.task
     try:
         yield

@@ -1,4 +1,4 @@
-"""Gradients that arrive for a send count once, in the pass that started with this send."""
+"""A gradient that arrives for a send is used once, and only in a pass that began with the send."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_a_pass_that_failed_was_told_is_nothing_to_the_next(
 ) -> None:
     x, y = leaf(), leaf()
     add_send_rpc_backward(context, 7, [y * 1], life(2))
-    failing = x * 2  # made later, so it runs before the send above
+    failing = x * 2  # made later, so its Node runs before send 7
     handle = failing.register_hook(lambda grad: 1 / 0)
     add_send_rpc_backward(context, 8, [failing], life(2))
     assert isinstance(come(context, 1, _7=None, _8=1.0).exception(), ZeroDivisionError)
@@ -66,7 +66,7 @@ def test_a_send_that_still_runs_for_an_earlier_pass_takes_nothing_of_a_later_one
     send = add_send_rpc_backward(context, 7, [x], life(2))
 
     def hold_the_first(grads: tuple[Tensor, ...]) -> None:
-        # The first pass is checked for a failure before this hook; its gradients are used after it.
+        # The first pass checks for a failure before this hook, and uses gradients after the hook.
         if threading.current_thread() is first:
             is_inside.set()
             assert may_go_on.wait(10)

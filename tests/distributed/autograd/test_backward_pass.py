@@ -137,9 +137,9 @@ def test_the_answers_to_all_messages_are_waited_for() -> None:
 def test_gradients_are_added_by_several_threads_at_once_and_none_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Each addition except the last waits until another thread reaches an addition too.
+    # Each addition waits up to 0.05 s until another thread reaches an addition too.
     context, x, inside = DistAutogradContext(1), leaf(), threading.Barrier(2)
-    # In the package, the name `context` is a class, so find the module `context` in this way.
+    # In the package, the name `context` is a class, so look up the module `context` by its name.
     module = sys.modules[DistAutogradContext.__module__]
     add = module.add_gradients
 

@@ -18,7 +18,7 @@ from tests.distributed.workers import Group, run_group
 
 
 class Warnings(logging.Handler):
-    """Collects log messages about contexts."""
+    """Collects warnings about notices."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -48,8 +48,8 @@ def test_a_shutdown_right_after_a_context_warns_of_nothing() -> None:
 def reach_w1() -> None:
     join({"rpc_timeout": 30})
     if os.environ["RANK"] == "1":
-        # w1 gets the notice before its death and never answers: workers known as lost get no
-        # notices.
+        # w1 gets the notice while it lives, and never answers. Workers that are known as lost would
+        # get no notice.
         never = Future[None]()
         register_handler(rpc.MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, lambda request: never)
     if os.environ["RANK"] == "0":

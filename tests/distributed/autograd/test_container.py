@@ -152,7 +152,7 @@ def test_each_shard_has_its_own_lock_and_is_changed_and_counted_under_it(contain
             beside = pool.submit(container.get_or_create_context, 1)
             assert beside.result(10).id == 1  # a context of the next shard
             theirs = shard.contexts[0] = DistAutogradContext(0)
-        # The second look-up, under the lock, finds the context.
+        # `get_or_create_context` looks again under the lock, and finds the context set above.
         assert made.result(10) is theirs and total.result(10) == 2
 
 
@@ -208,7 +208,7 @@ def test_a_late_message_does_not_bring_a_released_context_back(container: Any) -
 
 
 def test_a_context_that_is_released_before_it_came_does_not_come(container: Any) -> None:
-    # The context's first message waits for a thread; the notice of its end does not.
+    # The context's first message waits for a thread; the notice of the context's end comes first.
     container.release_context_if_present(5 << 48, notified_by=life(5))
     with pytest.raises(ContextReleasedError, match="it was released before this message arrived"):
         container.get_or_create_context(5 << 48)

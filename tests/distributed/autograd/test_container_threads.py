@@ -1,4 +1,4 @@
-"""There is one container, wherever the threads that request it are interrupted."""
+"""All threads that request the container get the same one, wherever they are interrupted."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ WAYS = [("w1",), ("w1", "w2"), ("w1", "w0"), ("w1", "w2", "w0", "w1", "w1")]
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(request: pytest.FixtureRequest) -> None:
-    """Check after tests of the group that no context is left."""
+    """Check after each test that uses the group that no worker has a context."""
     if "group" in request.fixturenames:
         request.getfixturevalue("workers_hold_nothing")
 

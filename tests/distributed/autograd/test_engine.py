@@ -267,7 +267,7 @@ def test_the_gradient_of_a_leaf_whose_handle_is_gone_is_still_there(agent: FakeA
 
 
 def test_a_worker_that_has_done_its_part_may_be_asked_to_begin_it(agent: FakeAgent) -> None:
-    # The root sends requests to workers that have not begun; gradients may start a worker first.
+    # The root sends a request to each worker that has not begun. Gradients may start it earlier.
     with da.context() as context_id:
         context = da._retrieve_context(context_id)
         pass_id = next_pass(context)
@@ -289,7 +289,7 @@ def test_a_worker_that_does_its_part_while_it_is_asked_to_begin_is_done(
     context = da._init(3).get_or_create_context(5 << 48)
 
     def begin_too_late(*args: Any) -> Any:
-        # Gradients that arrive at the same time start the pass first, and it may end immediately.
+        # Gradients that arrive at the same time start the pass first, and the pass may end at once.
         part, task, is_new = begin(*args)
         found = begin(*args) if is_begun else None
         assert is_new and found in (None, (part, task, False))
@@ -304,7 +304,7 @@ def test_a_worker_that_does_its_part_while_it_is_asked_to_begin_is_done(
 
 
 def test_no_pass_begins_in_a_context_that_ends_meanwhile(agent: FakeAgent) -> None:
-    # The context ends after a message has looked it up, so nothing would end the pass.
+    # The context ends after a message has looked it up. Nothing would end a pass that begins now.
     context = da._init(3).get_or_create_context(5 << 48)
     add_send_rpc_backward(context, 7, [leaf() * 2], life(2))
     add_send_rpc_backward(context, 8, [leaf() * 2], life(2))
@@ -326,7 +326,7 @@ def test_a_pass_that_begins_while_its_context_is_released_is_ended(
     begun: list[Any] = []
 
     def close() -> set[int]:
-        # Start a pass just before the context closes; afterwards it would be rejected.
+        # Start a pass just before the context closes; a later pass would be rejected.
         begun.append(dist_engine()._begin(context, GraphRoot((), (), 0), Terms(context.id, 9)))
         return DistAutogradContext.close(context)
 

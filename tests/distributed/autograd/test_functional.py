@@ -66,7 +66,7 @@ def has_grad(w: rpc.RRef[Tensor]) -> bool:
 def mirrors() -> int:
     """Wait up to ten seconds until no mirrors are left, and return their number.
 
-    The notice that a level ended is sent over the shared lane, so this call may overtake it.
+    A notice that a level has ended uses the shared lane, so this call may overtake the notice.
     """
     deadline, waiter = time.monotonic() + 10, threading.Event()
     while (number := tangent_store().number_of_mirrors()) and time.monotonic() < deadline:

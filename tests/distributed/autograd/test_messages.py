@@ -38,14 +38,14 @@ def leaf() -> Tensor:
 
 
 def request(kind: MessageType, *tensors: Tensor, to: int = 1) -> Message:
-    """Return an outgoing request after all interceptors."""
+    """Return an outgoing request as the interceptors leave it."""
     message = Message(kind, peer=life(to), tensors=list(tensors))
     interceptors.request_out(message)
     return message
 
 
 def arrived(message: Message, tensors: list[Tensor], requires_grad: list[bool]) -> Message:
-    """Return the message that a peer reconstructs from a sent one."""
+    """Return the message that a peer reconstructs from the message that was sent."""
     other = Message(message.type, peer=life(3), tensors=tensors, metadata=message.metadata)
     other.inner_type, other.autograd = message.inner_type, message.autograd
     other.requires_grad = requires_grad
@@ -267,7 +267,7 @@ def test_an_answer_brings_no_context_back_whose_owner_is_lost(agent: FakeAgent) 
     life(5).is_dead = True
     handle_lost_worker(life(5))
     for shard in container.shards:
-        shard.released.clear()  # as happens after a minute
+        shard.released.clear()  # as if a minute had passed
     came = arrived(asked, [leaf().detach()], [True])
     with pytest.raises(
         WorkerLostError, match=r"^worker 'w5' \(rank 5\), in whose context this was sent, was lost"

@@ -55,7 +55,7 @@ def test_after_an_error_nothing_more_of_the_pass_runs(agent: FakeAgent) -> None:
     ran: list[Tensor] = []
     good = leaf() * 2
     good.register_hook(ran.append)
-    bad = leaf() * 3  # made later, so it runs first
+    bad = leaf() * 3  # made later, so its Node runs first
     bad.register_hook(lambda grad: 1 / 0)
     with da.context() as context_id:
         with pytest.raises(ZeroDivisionError):
@@ -235,7 +235,7 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
 
 
 def send_on(agent: FakeAgent) -> tuple[Future[Any], Future[Any]]:
-    """Deliver a gradient that is sent on; return Futures of both answers, its own first."""
+    """Deliver a gradient that makes this worker send one; return both answers, in this order."""
     agent.unanswered = True
     context, x = DistAutogradContext(1), leaf().detach()
     x._edge = RecvRpcBackward(context, 9, life(2), (x._layout,))

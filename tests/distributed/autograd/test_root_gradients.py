@@ -1,4 +1,4 @@
-"""A pass starts with a gradient that suits the root's op, on streams that are restored."""
+"""A pass starts with a gradient that fits the root, and restores the streams afterwards."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def lazy_sim() -> Iterator[SimBackend]:
 
 
 class Stop(fastdist.autograd.Function):
-    """Receives a gradient and passes none on, so no later stream waits for its stream."""
+    """Its backward returns no gradient, so that no later stream waits for the backward's stream."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ def test_who_asked_for_a_pass_sees_what_it_did_on_other_streams(
         run(loss)
     except ZeroDivisionError:
         assert fails
-    # The gradient was computed on another stream than this thread's.
+    # The gradient was computed on another stream than the current one.
     assert y.grad is not None and y.grad.to("cpu").tolist() == [6.0] * 100
 
 

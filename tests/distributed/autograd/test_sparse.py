@@ -45,7 +45,7 @@ def group() -> Iterator[Group]:
 
 
 def let_others() -> None:
-    """Load this file, which exports functions, and allow a class from elsewhere."""
+    """Allow a class. A call of this function also loads this file, which exports functions."""
     rpc.allow("fastdist.optim.sparse_adam.SparseAdam")
 
 

@@ -147,7 +147,7 @@ def test_what_fails_where_a_worker_was_asked_to_begin_ends_the_pass(agent: FakeA
 
 
 def test_a_pass_in_which_no_send_waits_has_not_come_to_rest(rounds: list[Round | None]) -> None:
-    # The worker waits for answers, which may be delayed by a broken connection.
+    # No send waits: the workers wait for answers, which a broken connection may delay.
     answers_come = {ME: told(0, 1, 1), OTHER: told(0, 1, 1)}
     rounds += [answers_come, answers_come, answers_come]
     waits = iter([False, False, False, True])
@@ -158,7 +158,7 @@ def test_a_pass_in_which_no_send_waits_has_not_come_to_rest(rounds: list[Round |
 def test_a_pass_at_rest_that_waits_for_who_is_gone_ends_by_its_loss(
     rounds: list[Round | None],
 ) -> None:
-    # The root has learned of the loss; the waiting worker has not yet.
+    # The root has learned of the loss of w2; the waiting worker has not yet.
     without = {ME: told(0, 2, 1), OTHER: told(0, 1, 2, 77)}
     rounds += [without, without]
     with pytest.raises(

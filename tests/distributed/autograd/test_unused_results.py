@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 @contextmanager
 def asking_after(timeout_s: float) -> Iterator[None]:
-    """Set how long a root waits before it queries workers; calls in the block get this timeout."""
+    """Set the RPC timeout in the block; a root waits for this time before it queries workers."""
     rpc._set_rpc_timeout(timeout_s)
     try:
         yield
@@ -89,7 +89,7 @@ def test_results_that_nobody_uses_have_no_gradients() -> None:
             rpc.rpc_sync(to, type, (c,))  # returns nothing differentiable
             rpc.rpc_sync(to, call_and_forget_all, (c,))
         used = rpc.rpc_sync("w1", call_and_forget, (a,))
-        # The result leads only to a call without a result.
+        # Only a call without a differentiable result uses this result.
         rpc.rpc_sync("w1", type, (rpc.rpc_sync("w1", first_of, (c,)) * 2,))
         da.backward(context_id, [used.sum()])
         found = da.get_gradients(context_id)
@@ -158,10 +158,10 @@ def fail_in_queue(a: Tensor) -> None:
 
 
 def be_held(gate: str) -> str:
-    """Block a pool thread: unlike a thread that waits for a call, it serves no other calls."""
+    """Block a thread of the pool: a thread that waits for a call would serve other calls."""
     opened = threading.Event()
     waits = rpc.rpc_async("w0", wait_at, (gate,))
-    waits.when_done(lambda done: opened.set())  # not run by a thread of the pool
+    waits.when_done(lambda done: opened.set())  # this callback does not run in the pool
     opened.wait(60)
     return str(waits.value())
 
@@ -171,7 +171,7 @@ def fail_before_the_answer(a: Tensor) -> None:
     context_id = da.current_context_id()
     gate = f"late in {context_id}"
     late = rpc.rpc_async("w1", double_late, (a, gate), timeout=20)
-    # The callee does not run a call whose timeout has passed before it starts.
+    # Wait until the call runs: the callee would not start a call whose timeout has passed.
     outside(rpc.rpc_sync, "w1", wait_for_arrivals, (gate, 1))
     let_time_pass(25)
     with pytest.raises(RpcTimeoutError):
@@ -182,7 +182,7 @@ def fail_before_the_answer(a: Tensor) -> None:
 
 
 def let_time_pass(seconds: float) -> None:
-    """Expire all calls of this worker that have at most this much time left."""
+    """Expire all calls of this worker that have at most `seconds` left."""
     timeouts = get_current_agent().client.progress.timeouts  # type: ignore[attr-defined]
     for call in timeouts.expire(time.monotonic() + seconds):
         call.expire()

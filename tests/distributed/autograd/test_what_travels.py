@@ -110,7 +110,7 @@ def test_gradients_say_where_the_map_leads_them(kind: str) -> None:
     x = fastdist.ones(2, device=f"{kind}:1", requires_grad=True)
     with da.context() as context_id:
         z, _ = rpc.rpc_sync("w1", sum_and_maps, (x, fastdist.ones(2, requires_grad=True)))
-        # Do not use auto mode, since its requests to begin a pass carry no devices.
+        # In auto mode, requests to begin a pass carry no devices, so use fast mode.
         da.backward(context_id, [z.sum()], mode="fast")
         (known,) = da._current_context()._recv_functions()
     # The gradient goes to device 0, where the result was on w1.
@@ -147,7 +147,7 @@ def test_devices_that_do_not_fit_the_gradients_are_refused(devices: Any) -> None
 @on_worker(0)
 def test_an_op_under_no_grad_is_not_wrapped() -> None:
     a = leaf(1, 2)
-    rpc.rpc_sync("w1", wait_for_no_context)  # the context of an earlier test may end a little later
+    rpc.rpc_sync("w1", wait_for_no_context)  # the context of an earlier test may still exist there
     with da.context() as context_id:
         with fastdist.no_grad():
             total = rpc.rpc_sync("w1", fastdist.add, (a, a))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fastdist
 
-# For each step of a save that changes the disk, a child dies right before it, as by SIGKILL.
+# A save changes the disk in steps. For each step, a child dies right before it, as by SIGKILL.
 _PROGRAM = """
 import os
 import fastdist

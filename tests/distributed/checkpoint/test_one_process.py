@@ -74,7 +74,7 @@ def test_every_stream_of_random_numbers_goes_on(tmp_path: Path) -> None:
     def drawn() -> list[float]:
         return [fastdist.rand(1).item(), random.random(), float(np.random.rand())]  # noqa: NPY002
 
-    drawn()  # loads NumPy's generator; an unused stream is not saved
+    drawn()  # use each generator once: the state of NumPy's is not saved before its first use
     dcp.save({"rng": dcp.RngState()}, checkpoint_id=tmp_path)
     expected = drawn()
     dcp.load({"rng": dcp.RngState()}, checkpoint_id=tmp_path)
@@ -196,7 +196,7 @@ def test_one_file_can_be_made_of_a_checkpoint_and_back(tmp_path: Path) -> None:
 
 
 def parts(tensor: Tensor, cuts: list[int]) -> list[dcp.Shard]:
-    """Return the rows of a tensor between cuts."""
+    """Return the rows of a tensor as shards; `cuts` are the first rows of the shards."""
     ends = [*cuts[1:], len(tensor)]
     return [dcp.Shard(tensor[start:end], (start, 0)) for start, end in zip(cuts, ends)]
 

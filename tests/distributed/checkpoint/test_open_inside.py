@@ -1,4 +1,4 @@
-"""A manifest may only name ordinary files in its folder, once each; others are rejected."""
+"""A manifest may only name ordinary files in its folder, each once; other names are rejected."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class TwoHeads(nn.Module):
 
 
 def seeded(make: Callable[[], nn.Module], seed: int = 0) -> Any:
-    """Return a model with the same weights in each call."""
+    """Return a model whose weights are the same in each call with the same seed."""
     model = make()
     draw = np.random.default_rng(seed)
     with fd.no_grad():
@@ -60,7 +60,7 @@ def grads(model: nn.Module) -> list[Any]:
 
 
 def grads_of_whole(make: Callable[[], nn.Module], size: int, loss: Callable[..., Any]) -> list[Any]:
-    """Return the gradients of one process on the batches of all ranks."""
+    """Return the gradients of one process that computes with the batches of all ranks."""
     model = seeded(make)
     loss(model(fd.cat([batch(rank) for rank in range(size)]))).backward()
     return grads(model)

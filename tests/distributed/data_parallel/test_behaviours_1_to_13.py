@@ -159,7 +159,7 @@ def test_07_buckets_are_filled_in_reverse_and_rebuilt_once() -> None:
         model = DDP(TwoHeads(), bucket_cap_mb=20 / 2**20)
         lists = [[bucket.indices for bucket in model.reducer.buckets]]
         for _ in range(3):
-            # The gradients of `a` are ready first, since it is used last.
+            # The gradients of `a` are ready first, because `a` is used last.
             outs = model(fd.ones(1, 2), uses="ba")
             (outs[0].sum() + outs[1].sum() * 2).backward()
             lists.append([bucket.indices for bucket in model.reducer.buckets])

@@ -117,7 +117,7 @@ def test_22_gradients_of_gradients_are_right_or_an_error() -> None:
             fd.autograd.grad(loss, model.module.first.weight)
         with model.no_sync():
             (alone,) = fd.autograd.grad(mean_square(model(x)), [model.module.first.weight])
-        # A penalty on the gradient by the input, which is not shared with other processes.
+        # A penalty on the gradient by the input. Unlike a parameter, the input is not shared.
         out = model(x)
         (by_input,) = fd.autograd.grad(out.sum(), x, create_graph=True)
         (mean_square(out) + by_input.square().sum() / len(x)).backward()
@@ -168,7 +168,7 @@ def test_23_forward_mode_and_vmap_are_local_and_right() -> None:
         bare = seeded(Mlp)
         model = DDP(seeded(Mlp))
         x, tangent = batch(rank), batch(7)
-        with levels:  # levels of forward mode; all threads share them
+        with levels:  # all threads share the levels of forward mode, so they take turns
             out, derivative = fd.func.jvp(model, (x,), (tangent,))
             expected, wanted = fd.func.jvp(bare, (x,), (tangent,))
         assert out.tolist() == expected.tolist() and derivative.tolist() == wanted.tolist()

@@ -1,4 +1,4 @@
-"""Data-parallel training on late devices: gradients are read only after they were computed."""
+"""Data-parallel training on devices that work late: gradients are read once they are computed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_buckets_have_one_dtype_and_sparse_gradients_are_apart() -> None:
         [[0], [1], [2], [3]],
         [4, 0, 8, 4],
     )
-    # Indices: the buckets are in the order in which they became full.
+    # With indices, the buckets come in the order in which they became full.
     assert assign(tensors, [8], [], [3, 2, 1, 0]) == ([[2], [3, 1], [0]], [8, 8, 8])
     with pytest.raises(RuntimeError, match="No support for sparse tensors"):
         assign([fd.sparse_coo_tensor([[0]], [1.0], (2,))], [8])

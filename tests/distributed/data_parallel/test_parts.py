@@ -116,7 +116,7 @@ def test_times_are_those_between_marks(monkeypatch: pytest.MonkeyPatch) -> None:
         "backward_compute_comm_overlap_time": 60,
         "avg_backward_compute_comm_overlap_time": 35,
     }
-    # Without `keep` the last mark counts; without an end or a start there is no time.
+    # Without `keep` the last mark counts. Without an end mark or a start mark there is no time.
     for name, at in (("forward", 1), ("forward", 5), ("forward_end", 7), ("comm", 9)):
         now[0] = at
         found.mark(name)

@@ -152,7 +152,7 @@ def test_joins_of_others_are_counted() -> None:
         with Join([counter]):
             for _ in range(1 + 2 * rank):
                 counter.step(rank + 1)
-        counter.step(1)  # outside of the block nothing is announced
+        counter.step(1)  # outside of the block, other members are not notified
         return [counter.total, counter.last]
 
     assert run_members(2, member) == [[9, False], [9, True]]

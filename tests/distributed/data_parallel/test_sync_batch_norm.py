@@ -66,6 +66,6 @@ def test_one_number_in_all_and_none_at_all_have_gradients() -> None:
             found.append([one.grad.tolist() for one in (x, weight, bias)])
         return found
 
-    # The mean equals the only value.
+    # The mean equals the only value, so the gradients of x and of the weight are 0.
     none = [[], [0.0], [0.0]]
     assert run_members(2, member) == [[[[[0.0]], [0.0], [5.0]], none], [none, none]]

@@ -1,4 +1,4 @@
-"""Other workers' clocks are estimated to within half of the quickest round trip."""
+"""Other workers' clocks are estimated with an error of at most half the quickest round trip."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_a_clock_that_drifts_is_followed() -> None:
 
 def test_what_the_sightings_may_be_wrong_by_is_no_drift() -> None:
     clock = Clock(Sighting(0, 50, 40), Sighting(1_000, 90, 20))
-    assert clock.ours(500) == 590  # the sighting with the smaller error
+    assert clock.ours(500) == 590  # by the sighting with the smaller error
 
 
 def test_messages_tell_more_than_round_trips_that_took_long() -> None:
-    # Worker 1 is 1000 ahead; one message in each direction, each 10 under way, shows that.
+    # Worker 1's clock is 1000 ahead. A message in each direction shows this; each travels for 10.
     seen = {0: Sighting(0, 0, 0), 1: Sighting(0, -700, 5_000)}
     passages = [Passage(0, 100, 1, 1_110), Passage(1, 1_200, 0, 210)]
     assert fit(seen, passages, 0) == {0: 0, 1: -1_000}

@@ -43,7 +43,7 @@ def group() -> Iterator[Group]:
 
 
 def shape(found: Explanation) -> list[tuple[int, int]]:
-    """Return the critical path as workers: one for a stretch, two for a hop."""
+    """Return the critical path as pairs of workers; a stretch has the same worker twice."""
     return [
         (one.worker, one.worker) if isinstance(one, Stretch) else (one.from_worker, one.to_worker)
         for one in found.critical_path
@@ -120,7 +120,7 @@ def test_workers_that_others_alone_have_reached_are_asked_as_well() -> None:
     a, b = leaf(1), leaf(2)
     rpc.rpc_sync("w1", close_gate)
     with da.context() as context_id:
-        # No answer that names w2 has arrived.
+        # The caller has no answer yet that names w2.
         answer = rpc.rpc_async("w1", mix_elsewhere_and_wait, (a, b))
         found = da.explain(context_id)
         while 2 not in found.names:
@@ -145,7 +145,7 @@ def test_the_latest_pass_is_told_of_and_which_results_it_did_not_use() -> None:
         da.backward(context_id, [first.sum()], retain_graph=True)
         da.backward(context_id, [second.sum()])
         found = da.explain(context_id)
-    # Each result crossed to one worker and back.
+    # The sum of a hop's two workers names the pair: 1 for w0 and w1, 2 for w0 and w2.
     assert {(hop.from_worker + hop.to_worker, hop.is_unused) for hop in found.hops} == {
         (1, True),
         (2, False),

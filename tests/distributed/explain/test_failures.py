@@ -49,7 +49,7 @@ def die(grad: Tensor) -> None:
 
 
 def hooked_behind(x: Tensor) -> Tensor:
-    """Compute something on w2 whose gradient fails there."""
+    """Compute a result on w2, whose backward raises an error there."""
     found: Tensor = rpc.rpc_sync("w2", with_hook, (x, fail))
     return found
 
@@ -125,7 +125,7 @@ def explain_a_pass_at_rest() -> None:
         unused = rpc.rpc_sync("w1", fastdist.mul, (leaf(1), leaf(2)))
         loss = rpc.rpc_sync("w1", fastdist.add, (leaf(1), leaf(2))).sum()
         before = rpc.get_rpc_timeout()
-        # The root queries the workers after this time; a call would have the same timeout.
+        # The RPC timeout is also the time after which the root queries the workers.
         rpc.api._set_rpc_timeout(0.3)
         with pytest.raises(RuntimeError, match="stalled: no gradient"):
             da.backward(context_id, [loss], mode="fast")

@@ -1,4 +1,4 @@
-"""Given pieces of a graph are described, and drawn at their exact time and row."""
+"""An `Explanation` describes given pieces of a graph, and draws each at its exact time and row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastdist.distributed.explain.explanation import Explanation
 from fastdist.distributed.explain.pieces import ROOT, Hop, Stretch
 
 NAMES = {0: "w0", 1: "w1", 2: "w2"}
-# The pass waits for worker 2; worker 1 runs two things at a time, the second of which continues.
+# The pass waits for worker 2. Worker 1 runs two stretches at a time; the second has not ended.
 STRETCHES = [
     Stretch(0, ROOT, (1, 2), 5, 0, 0.0, 0.1),
     Stretch(1, 1, (3,), 50, 2, 0.2, 0.3),
@@ -37,7 +37,7 @@ Shape = tuple[str, ...]
 
 
 def drawn(found: Explanation, kind: str, *keys: str) -> list[Shape]:
-    """Return the given attributes of all shapes of a kind."""
+    """Return the attributes `keys` of all SVG elements of a kind."""
     svg = ElementTree.fromstring(found.to_svg())
     shapes = svg.iter(f"{{http://www.w3.org/2000/svg}}{kind}")
     return [tuple(one.get(key, "") for key in keys) for one in shapes]

@@ -1,4 +1,4 @@
-"""Members of a group as threads of one process, which is cheap and controlled by the test."""
+"""Members of a group as threads of one process: they are cheap, and the test controls them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def together(
 
 
 def staying(size: int, function: Callable[[Member], Any]) -> Callable[[Member], Any]:
-    """Return `function` with a wait after it, so that no member leaves before all have run it."""
+    """Return `function` with a wait after it: no member leaves before all members have run it."""
     barrier = threading.Barrier(size)
 
     def run(member: Member) -> Any:

@@ -1,4 +1,4 @@
-"""Members of a group as processes: functions that tests run in them, and then stop or kill them."""
+"""Functions that run in the member processes of a group; tests stop or kill these processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def join(machines: str, notice_s: float = 5.0) -> None:
 
 
 def leave() -> set[str]:
-    """Leave the group; return the descriptors that stay open and were not open before."""
+    """Leave the group; return the descriptors that were opened since `join` and stay open."""
     transport().close()
     # libzmq closes its descriptors on another thread.
     until = time.monotonic() + 3.0
@@ -60,7 +60,7 @@ def descriptors() -> list[str]:
         try:
             found.append(os.readlink(f"/proc/self/fd/{one}"))
         except FileNotFoundError:
-            continue  # the descriptor of the listing
+            continue  # the descriptor of the listing itself, which is closed again
     return found
 
 
@@ -77,7 +77,7 @@ def call(name: str, timeout_s: float = 30.0, agreed: str = "") -> Call:
 
 
 def sum_up(size: int, timeout_s: float = 30.0) -> tuple[str, str, float, bool]:
-    """Sum an array; return the error's type and text, the end time, and whether it is unchanged."""
+    """Sum an array; return the error's type and text, the time, and if the array is unchanged."""
     array = np.full(size, 1.0 + transport().rank, np.float32)
     kind, text = "", ""
     try:
@@ -88,7 +88,7 @@ def sum_up(size: int, timeout_s: float = 30.0) -> tuple[str, str, float, bool]:
 
 
 def sum_for_ever(size: int) -> tuple[str, str, float, bool]:
-    """Sum arrays until that fails; return the last result."""
+    """Sum arrays until a sum fails; return the result of that sum."""
     while True:
         found = sum_up(size)
         if found[0]:
@@ -141,7 +141,7 @@ def sum_different_sizes() -> tuple[str, str]:
 
 
 def send_until_a_signal(to: int, seconds: float) -> tuple[list[str], float]:
-    """Send to a member that reads nothing; return where and when a signal ended the call."""
+    """Send to a member that reads nothing; return the stack and the time when a signal came."""
 
     def interrupt(*_: object) -> None:
         raise InterruptedError("a signal")

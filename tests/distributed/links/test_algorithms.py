@@ -1,4 +1,4 @@
-"""The members of a group agree on an algorithm."""
+"""The members of a group agree on a cipher algorithm."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_who_waits_for_a_connection_looks_again_in_time(
 
 
 def accepting(listener: socket.socket, token: bytes) -> tuple[threading.Thread, list[Any]]:
-    """Return a thread that accepts the connection with the token, and the list that it fills."""
+    """Return a thread that accepts the connection with the token, and the list of its result."""
     found: list[Any] = []
     bell = Doorbell()
 

@@ -259,7 +259,7 @@ def test_a_member_that_leaves_reports_no_loss_of_others(monkeypatch: pytest.Monk
     kinds: list[int] = []
 
     def lose_another(transport: LinksTransport) -> None:
-        # A member that left earlier ends while this member waits until its messages were read.
+        # While this member waits until its messages are read, a member that left earlier ends.
         transport.peer_lost(transport._members.records[1], "its connection has ended")
 
     def notify(self: Post, to: int, kind: int, *_: Any, **__: Any) -> bool:

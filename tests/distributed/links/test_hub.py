@@ -115,7 +115,7 @@ def test_a_signal_ends_a_send_to_a_member_that_is_frozen(group: Group, place: st
         names, seconds = group[0].run(processes.send_until_a_signal, 1, 0.5)
     finally:
         os.kill(victim, signal.SIGCONT)
-    # The connection is full, or the member does not request more data.
+    # The send waited, because the connection is full or the member requests no more data.
     assert names[-2:] == [place, "interrupt"], names
     assert seconds < SOON_S
     # No message was cut off, and the group still works.

@@ -31,7 +31,7 @@ from tests.distributed.workers import run_group
 
 
 def in_threads(size: int, function: Callable[[int], Any]) -> list[Any]:
-    """Run function(rank) in threads, and return results or exceptions."""
+    """Run `function(rank)` in one thread per rank; return its results or exceptions."""
     results: list[Any] = [None] * size
 
     def run(rank: int) -> None:
@@ -104,7 +104,7 @@ def test_members_that_make_groups_in_another_order_are_named() -> None:
     store = HashStore()
 
     def live(rank: int) -> None:
-        # Ranks 0 and 1, and ranks 1 and 2, use the same group name.
+        # Ranks 0 and 1 use the same group name as ranks 1 and 2.
         ranks, place = ([0, 1], 0) if rank == 0 else ([1, 2], rank - 1)
         connect(store, place, 2, 5.0, ranks=ranks, world_size=3)
 

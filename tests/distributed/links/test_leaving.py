@@ -116,7 +116,7 @@ def test_what_a_leader_sent_before_it_left_is_read(
     sleep = Records.sleep
 
     def sleep_after_it_left(*args: Any, **options: Any) -> None:
-        # Nothing had arrived when this leader checked.
+        # The leader found no data. Before it sleeps, the other leader sends its data and leaves.
         monkeypatch.undo()
         ring.leave(np.arange(10.0))
         sleep(*args, **options)
@@ -220,7 +220,7 @@ def test_the_watcher_queries_a_lane_that_no_other_thread_can_close(
 
 
 def messages_without(member: Member, left: int) -> str:
-    """Exchange messages of two sizes with the other present member, then wait for a missing one.
+    """Exchange messages of two sizes with the other present member; then wait for member `left`.
 
     Return the error of the last wait.
     """
@@ -263,7 +263,7 @@ def test_a_process_that_ends_after_it_left_ends_no_message_of_others() -> None:
 def test_a_message_of_a_member_that_has_left_is_not_waited_for(
     machines: str, shows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No other member sends to the member that leaves, so it says goodbye to none of them."""
+    """Nobody sends to the member that leaves, so that member says goodbye to nobody."""
     if shows == "memory":
         # Treat the member like another process that is still alive.
         monkeypatch.setattr(hub.Hub, "hub_closed", lambda *_: None)
@@ -293,8 +293,8 @@ def test_what_a_member_sent_before_it_left_is_received_first(
     receive = LinksTransport.receive
 
     def receive_late(self: LinksTransport, *args: Any) -> None:
-        # The reader returns the message only after its sender has left. The sender waits for the
-        # reply to its goodbye, but not forever.
+        # The message is read only after its sender has left. The sender waits for a reply to the
+        # goodbye, but not forever.
         if self.rank == 0 and not gone:
             assert has_left.wait(10)
             gone.append(self._machine.gone_members())

@@ -18,9 +18,9 @@ from fastdist.distributed.process_group.transport import Call
 
 
 class Words:
-    """The words of a segment; some change when a certain word is read for the second time.
+    """The words of a segment. When the word `read` is read again, the words in `then` change.
 
-    The first read happens before the wait.
+    The first read comes before the wait, and the second one during the wait.
     """
 
     def __init__(self, words: Any, read: int, then: dict[int, int]) -> None:
@@ -40,7 +40,7 @@ class Words:
 
 
 def machine_of_two(then: dict[int, int], monkeypatch: pytest.MonkeyPatch) -> tuple[Machine, Any]:
-    """Return the machine of member 0 and a call's waiting object; words change after a read."""
+    """Return the machine of member 0, whose words change as `then` says, and a call's `Waiting`."""
     monkeypatch.setattr(futex, "wait", lambda *_: None)
     memory = segment.Segment(
         mmap.mmap(-1, segment.segment_bytes(2, 2, mmap.PAGESIZE)), 2, 2, mmap.PAGESIZE

@@ -46,7 +46,7 @@ def test_tags_and_any_sender(machines: str) -> None:
             return
         small = {}
         for _ in range(3):
-            # Messages with tag 1 first, although some with tag 2 are waiting.
+            # Receive messages with tag 1 first, although messages with tag 2 may be waiting.
             array = np.zeros(3, np.int64)
             sender = member.transport.recv(member.message(), array, None, 1)
             small[sender] = int(array[0])
@@ -127,7 +127,7 @@ def test_a_receiver_that_does_not_call_is_named_and_the_group_goes_on() -> None:
         if member.rank == 0:
             member.transport.send(member.message(), array, 1, 0)
         else:
-            # The withdrawn message is not delivered.
+            # The message of the send that timed out is not delivered.
             member.transport.recv(member.message(), array, 0, 0)
             assert (array == 0).all()
 
@@ -189,7 +189,7 @@ def test_close_ends_what_other_threads_wait_for() -> None:
         for thread in threads:
             thread.start()
         member.transport.send(member.message(), np.ones(1), 1, 0)
-        # The other member has read the message and leaves, or waits for the same barrier in vain.
+        # The other member reads this message and leaves, so both threads wait in vain.
         member.transport.close()
         for thread in threads:
             thread.join()

@@ -19,7 +19,7 @@ def test_a_call_that_differs_is_named_to_all_on_every_machine(machines: str, odd
             with pytest.raises(CollectiveMismatchError) as raised:
                 transport.barrier(call)
             texts.append(str(raised.value))
-            # All members are at the same point afterwards.
+            # After the error, the next call of all members succeeds.
             array = np.full(30_000, member.rank)
             transport.all_reduce(member.call(), array, "sum")
             assert (array == 6).all()

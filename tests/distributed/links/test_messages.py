@@ -157,7 +157,7 @@ def test_stacks_are_asked_of_a_few_and_shown_in_the_log(
             transport._post.notify = lambda *given: asked.append(given)  # type: ignore[assignment, method-assign]
             transport._query_stacks([9, 8, 7, 6, 5, 4])
             assert asked == [(one, wire.WHERE) for one in (9, 8, 7, 6)]
-            # The knocks find processes that have left and that have no connection to this one.
+            # A knock detects that a process has left which has no connection to this process.
             assert knocked == [19, 18, 17, 16]
             transport._members = members
             asked.clear()

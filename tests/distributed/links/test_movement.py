@@ -107,9 +107,9 @@ def test_the_first_pair_that_differs_is_named() -> None:
 def test_tables_of_sizes_that_no_ring_holds_go_over_the_board(
     machines: str, board: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """16 bytes per pair of members: with 314 members the table is larger than a ring."""
+    """The table has 16 bytes per pair of members, so 314 members need more than a ring."""
     monkeypatch.setattr(segment, "BLOCK_BYTES", 64)
-    # The board of one machine holds a line for each member.
+    # The board of a machine must hold a line of 64 bytes for each of its members.
     monkeypatch.setattr(segment, "board_bytes", lambda: max(board, 64 * machines.count("a")))
 
     def play(member: Member) -> None:

@@ -19,7 +19,7 @@ seals = pytest.mark.parametrize("seal", [bulk.ENCRYPTED, bulk.AUTHENTICATED, bul
 def connected(
     monkeypatch: pytest.MonkeyPatch, seal: str, play: Callable[[Member], Any], machines: str = "ab"
 ) -> list[Any]:
-    """Run a function on members whose machines are already connected."""
+    """Run `play` on members whose machines are already connected."""
     monkeypatch.setattr("fastdist.distributed.links.joining.choose_seal", lambda *_, **__: seal)
 
     def run(member: Member) -> Any:

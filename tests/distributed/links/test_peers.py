@@ -86,7 +86,7 @@ def record_of(hub: Hub, rank: int = 1, **changes: Any) -> Record:
 
 
 def watched(hub: Hub, *groups: int, **changes: Any) -> tuple[_Peer, list[Group]]:
-    """Return a peer that these groups watch."""
+    """Return a peer, and the groups that watch it."""
     record, found = record_of(hub, **changes), []
     # Pretend that the peer is an open hub of this process.
     hubs._live.add(record.incarnation)
@@ -158,7 +158,7 @@ def test_the_first_reason_stays_and_all_groups_of_a_peer_learn_it_soon(hub: Hub)
     hub._declare_lost(peer, "the second")
     for group in groups:
         assert group.arrived.wait(5.0)
-    # Messages that the peer sent before its end may be read first.
+    # The loss is reported with a delay, so that earlier messages of the peer are read first.
     assert time.monotonic() - began >= hubs._READ_ON_S
     assert [group.lost for group in groups] == [[(1, "the first")]] * 2
     assert other.lost == [] and peer.closed.wait(time.monotonic())
@@ -317,7 +317,7 @@ def test_at_the_end_of_a_process_all_hubs_leave_their_groups(
     monkeypatch.setattr(hubs, "_hubs", {1: Ending(1), 2: Ending(2)})
     hubs._close_all()
     assert left == [1, 2]
-    # A forked child has no hubs, and their lock is free.
+    # A forked child has no hubs, and a new lock for hubs.
     lock = hubs._hubs_lock
     monkeypatch.setattr(hubs, "_hubs_lock", lock)
     hubs._forget_in_child()

@@ -20,7 +20,7 @@ from tests.distributed.links.test_bulk import LARGE, Patience
 
 
 class Ends:
-    """The records of a member that sends to 1 and receives from 2, with both remote ends."""
+    """The records of a member that sends to member 1 and receives from 2, with both remote ends."""
 
     def __init__(self, alarm: Alarm) -> None:
         (to_next, self.after), (self.before, from_previous) = (

@@ -1,4 +1,4 @@
-"""Meetings of many machines: the number of messages of each leader, and the results on all."""
+"""Meetings of many machines: how many messages each leader sends, and the result on each leader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def merged(lower: Any, upper: Any) -> Any:
 
 
 def met(known: list[tree.Known]) -> list[int]:
-    """Run the steps of a meeting of leaders; return how many messages each one sends."""
+    """Run the steps of a meeting of leaders; return how many messages each leader sends."""
     count = len(known)
     plans = [tree.rounds_of(number, count) for number in range(count)]
     sent = [0] * count

@@ -51,11 +51,13 @@ _JOB = """
             print(f"rank {rank} summed", flush=True)
         time.sleep(0.05)
 """
-# A silent member is declared lost after 4 s, before the launcher gives up the other node.
+# All ranks must report the loss in this time. A silent member is declared lost after 4 s, before
+# the launcher gives up the other node.
 _LOST_S = 9.0
 
 
-# Sums continue once TCP has retransmitted lost data; it retries at growing intervals.
+# How long the cable is down. Then sums continue as soon as TCP has sent the lost data again, which
+# it tries at growing intervals.
 _SHORT_CUT_S = 2.0
 
 

@@ -44,7 +44,7 @@ def read_all(connection: socket.socket) -> bytes:
         while chunk := connection.recv(4096):
             data += chunk
     except ConnectionResetError:
-        pass  # the server closed before it had read all of a long request
+        pass  # the server closed the connection before it had read all of a long request
     return data
 
 
@@ -79,7 +79,7 @@ def test_a_request_without_an_end_is_bounded_in_bytes(server: HttpServer) -> Non
 
 def test_strangers_that_say_nothing_are_bounded_in_number_and_time(server: HttpServer) -> None:
     idle = [connected(server) for _ in range(MOST_CONNECTIONS)]
-    # Further connections are closed immediately, and idle ones after the time for a request.
+    # Further connections are closed immediately, and idle connections after a request's time limit.
     with connected(server) as one_more:
         assert read_all(one_more) == b""
     for connection in idle:

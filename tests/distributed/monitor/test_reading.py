@@ -1,4 +1,4 @@
-"""get_metrics() reads this process, and the launcher and HTTP server show the reading."""
+"""get_metrics() measures this process; the launcher and the HTTP server show its metrics."""
 
 from __future__ import annotations
 

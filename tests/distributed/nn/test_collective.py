@@ -56,7 +56,7 @@ def scaled_sum(x: Tensor) -> Tensor:
     return F.all_reduce(x, op)
 
 
-# A function of a tensor of shape (members, 2), and the number of collectives per call.
+# By name: a function of a tensor of shape (members, 2), and its number of collectives per call.
 LINEAR: dict[str, tuple[Function, int]] = {
     "all_reduce": (F.all_reduce, 1),
     "all_reduce, mean": (lambda x: F.all_reduce(x, ReduceOp.AVG), 1),
@@ -106,7 +106,7 @@ def inputs(size: int) -> np.ndarray[Any, Any]:
 def by_differences(
     compute: Callable[[Tensor, int], Tensor], given: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
-    """Return the derivatives of all results by all inputs; compute(x, rank) runs one member."""
+    """Return the derivatives of all results by all inputs; `compute(x, rank)` runs one member."""
 
     def member(rank: int) -> list[list[float]]:
         columns = []
@@ -123,7 +123,7 @@ def by_differences(
 
 
 def by_backward(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the derivatives row by row, by backward; one member's gradient contains a 1."""
+    """Return the derivatives row by row, each from a backward whose seeds are 0 but for one 1."""
 
     def member(rank: int) -> list[list[float]]:
         x = fd.from_numpy(given[rank].copy()).requires_grad_()
@@ -144,7 +144,7 @@ def by_backward(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[A
 
 
 def by_tangents(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the derivatives column by column, by tangents; one member's tangent contains a 1."""
+    """Return the derivatives column by column, each from tangents that are 0 but for one 1."""
 
     def member(rank: int) -> list[list[float]]:
         columns = []
@@ -157,7 +157,7 @@ def by_tangents(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[A
             columns.append(tangent.reshape(-1).tolist())
         return columns
 
-    # Levels belong to the process, not to a thread.
+    # Levels belong to the process, so all members, which are threads, share this level.
     with forward_ad.dual_level():
         return np.concatenate(run_members(len(given), member), axis=1).T
 

@@ -33,7 +33,7 @@ def group() -> Iterator[Group]:
 
 
 class Scaled(nn.Module):
-    """Has a parameter, a child with a parameter, a training mode, and keyword arguments."""
+    """A module with a parameter, a child with a parameter, a training mode and a keyword."""
 
     def __init__(self, size: int, scale: float = 1.0) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ def halves(x: Any) -> Any:
     return x.reshape(SIZE, 2, 3)
 
 
-# A function, and a function that computes its result on each rank from all inputs.
+# A collective, and a function that computes the collective's result on rank r from all inputs.
 VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[Array, int], Any]]] = {
     "sum": (F.all_reduce, lambda a, r: a.sum(0)),
     "mean": (lambda x: F.all_reduce(x, ReduceOp.AVG), lambda a, r: a.mean(0)),

@@ -1,4 +1,4 @@
-"""The limits of one peer's unanswered calls, and the callers that wait when they are reached."""
+"""The limits of one peer's unanswered calls, and the callers that wait when a limit is reached."""
 
 from __future__ import annotations
 

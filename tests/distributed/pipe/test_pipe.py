@@ -14,7 +14,7 @@ from fastdist.distributed.sockets import Doorbell
 
 
 class Lane:
-    """A lane that records its end."""
+    """A lane that records that it was closed."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -99,7 +99,7 @@ def test_a_peer_that_is_lost_while_its_shared_lane_is_made_leaves_its_bell_open_
         return Lane()
 
     pipe = Pipe(connect, lambda number: [b"hello"], lambda: None)  # type: ignore[return-value,arg-type]
-    with pytest.raises(AttributeError, match="try_send"):  # after the loss
+    with pytest.raises(AttributeError, match="try_send"):  # raised by the fake lane after the loss
         pipe.shared()
     assert bells[0] >= 0
     assert not pipe.is_waited_for() and pipe._closed.fileno() < 0
@@ -114,7 +114,7 @@ def test_the_calls_that_are_open_are_those_that_have_an_id_and_have_not_ended() 
         pipe.add_pending(call_id, Call())
     assert pipe.open_calls(9) == (31, [10, 20, 30])
     pipe.take_pending(30)
-    pipe.close_call(20)  # as if its message could not be packed
+    pipe.close_call(20)  # as if the call's message could not be packed
     pipe.close_call(20)
     assert pipe.open_calls(9) == (31, [10])
     assert pipe.take_pending(20) is None and pipe.take_pending(10) is not None

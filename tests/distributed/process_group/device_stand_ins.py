@@ -13,7 +13,7 @@ CALL = Call(4, "all_reduce", "float32", "a.py:3", 200.0)
 
 
 class Event:
-    """An event on a stream that the test completes."""
+    """A stand-in for an event on a stream; the test sets whether the event has passed."""
 
     def __init__(self, passed: bool = False, error: Exception | None = None) -> None:
         self.passed, self.error = passed, error
@@ -31,7 +31,7 @@ def progress_of(event: Event, call: Call = CALL) -> Progress:
 
 
 class Clock:
-    """A stand-in for the module `time`: each query advances the clock by a second."""
+    """A stand-in for the module `time`: each query advances the clock by `step` seconds."""
 
     def __init__(self, now: float = 100.0, step: float = 1.0) -> None:
         self.now, self.step = now, step

@@ -96,7 +96,7 @@ def _fill(array: Any) -> None:
 
 
 def recorded_group() -> ProcessGroup:
-    """Yield member 1 of a group of 3 whose transport is a Recorder; shut it down at the end."""
+    """Return member 1 of a group of 3 whose transport is a Recorder."""
     made = ProcessGroup(RANK, SIZE)
     made._carriers["gloo"] = Recorder()
     made.set_timeout(timedelta(seconds=100))

@@ -170,7 +170,7 @@ def test_changes_are_counted_and_outputs_may_be_views_of_inputs() -> None:
     def member(rank: int) -> list[Any]:
         x = fd.ones(2, requires_grad=True)
         y = x * 3
-        saved = y.exp()  # saves its own output
+        saved = y.exp()  # exp saves its result for backward
         dist.all_reduce(saved.detach())
         with pytest.raises(RuntimeError, match=r"modified by an inplace operation|was changed"):
             saved.sum().backward()

@@ -396,7 +396,7 @@ def test_messages_are_compared_in_their_order_if_the_level_asks_for_it(
     monkeypatch.setattr(debug_level, "_debug_level", None)
     for number in range(2):
         carrier._check_messages(CALL, messages)
-        # Sends are announced before any wait.
+        # Sends come first, so that they are announced before a receive waits.
         assert asked == [
             ("send", number, "send", "float32, 2 numbers", 0, 1, 0),
             ("send", number, "send", "float32, 1 numbers", 0, 0, 0),
@@ -422,7 +422,7 @@ def test_a_failure_ends_all_and_is_raised_by_later_calls(carrier: NcclCarrier) -
     with pytest.raises(CollectiveError, match="it failed"):
         carrier.start(CALL, lambda *_: None, [fd.ones(1)], None, is_async=True)
     carrier.close()
-    # An aborted part is not closed too.
+    # The part was aborted, so it is not closed as well.
     assert part.asked == [("abort",)] and carrier._parts == {} and ended == [error, "closed"]
 
 

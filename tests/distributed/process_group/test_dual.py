@@ -41,7 +41,7 @@ def test_values_and_tangents_are_those_of_all_members(what: str) -> None:
         found = forward_ad.unpack_dual(dual)
         return found.primal.tolist(), found.tangent.tolist()
 
-    # Levels belong to the process, and members are threads.
+    # Members are threads, and all threads of a process share its levels.
     with forward_ad.dual_level():
         assert run_members(2, member) == list(zip(values, tangents, strict=True))
 

@@ -53,7 +53,7 @@ def test_groups_and_rpc_share_one_store(first: str, last: str) -> None:
 
 
 def train() -> list[Any]:
-    """Train data-parallel for some steps; return the weights and the error of another backward."""
+    """Train data-parallel for some steps; return the weights, and an object of each rank."""
     dist.init_process_group()
     fd.manual_seed(dist.get_rank())
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
@@ -106,7 +106,7 @@ def train_over_rpc(to_grad: bool) -> list[Any]:
 
 @pytest.mark.parametrize("to_grad", [False, True])
 def test_gradients_of_a_pass_over_rpc_are_reduced(to_grad: bool) -> None:
-    # 3 * 2 * 1 on rank 0, 3 * 2 * 2 on rank 1.
+    # The gradients are 3 * 2 * 1 on rank 0 and 3 * 2 * 2 on rank 1. Their mean is 9.
     assert run_group(train_over_rpc, 2, to_grad) == [[[[9.0, 9.0]]] * 2] * 2
 
 

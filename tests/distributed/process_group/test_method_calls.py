@@ -1,4 +1,4 @@
-"""The methods of a ProcessGroup, called as PyTorch code does: lists, keyword roots, options."""
+"""The methods of a ProcessGroup, called as PyTorch code calls them: lists, keywords, options."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def rooted(kind: Any, root: int) -> Any:
     return kind(rootRank=root)
 
 
-# A method with its arguments, and the transport call's name, agreed text and arguments.
+# A call of a method, and the name, agreed text and arguments of the transport's call.
 CALLS: list[tuple[Callable[[ProcessGroup], Any], str, str, tuple[Any, ...]]] = [
     (lambda g: g.allreduce(two()), "all_reduce", f"{F2}, sum", ([1, 2], "sum")),
     (lambda g: g.allreduce([two()]), "all_reduce", f"{F2}, sum", ([1, 2], "sum")),
@@ -175,7 +175,7 @@ def test_results_are_placed_where_the_caller_gave_memory(group: ProcessGroup) ->
     assert wide.tolist() == [[10, 11], [12, 13], [14, 15]]
     part = fd.zeros(2)
     group.reduce_scatter(part, several(1, 2, 3)).wait()
-    assert part.tolist() == [11, 12]  # after the single number of rank 0
+    assert part.tolist() == [11, 12]  # the part of rank 1 follows the single number of rank 0
     group.gather([outs], [part], rooted(options.GatherOptions, RANK)).wait()
     assert [out.tolist() for out in outs] == [OPS] * 3
     group.scatter([part], [], options.ScatterOptions()).wait()

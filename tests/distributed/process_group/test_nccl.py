@@ -57,7 +57,7 @@ def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def members(function: Callable[[int], Any], **options: Any) -> list[Any]:
-    """Run function(rank) in two members, each with a separate GPU."""
+    """Run `function(rank)` in two members, each with a separate GPU."""
 
     def member(rank: int) -> Any:
         fd.cuda.set_device(rank)
@@ -373,7 +373,7 @@ def test_with_detail_a_mismatch_is_an_error_with_the_lines_of_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    monkeypatch.setattr(debug_level, "_debug_level", None)  # read once per process
+    monkeypatch.setattr(debug_level, "_debug_level", None)  # the level is read once per process
 
     def member(rank: int) -> str:
         dist.all_reduce(given(rank, 1))

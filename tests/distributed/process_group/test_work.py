@@ -80,7 +80,7 @@ def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued(
 
 @pytest.mark.parametrize("backend", ["threads", "gloo"])
 def test_what_is_queued_ends_before_a_member_leaves(backend: str) -> None:
-    """Nothing waits for queued collectives, as in programs whose last step is asynchronous."""
+    """The member waits for no queued collective, like a program whose last step is asynchronous."""
     leaves, has_left = threading.Event(), threading.Event()
 
     def member(rank: int) -> Any:
@@ -147,7 +147,7 @@ def test_a_job_runs_in_its_callers_thread_unless_others_are_queued() -> None:
         threading.current_thread(),
     )
     slow = lane.start(lambda number: (begun.set(), gate.wait()), Work())
-    # The queue is empty from then on, so that its next job is that of `call`.
+    # Once the slow job runs, the queue is empty, so that the next job in it is that of `call`.
     assert begun.wait(30)
     found: list[Any] = []
 

@@ -81,7 +81,7 @@ class ThreadTransport:
                 room.changed.wait(left)
 
     def part(self, call: Call) -> None:
-        """Wait until all members have read."""
+        """Wait until all members have read each other's data."""
         room = self.room
         with room.changed:
             room.left[call.sequence] = room.left.get(call.sequence, 0) + 1
@@ -195,7 +195,7 @@ _rooms_lock = threading.Lock()
 
 
 def connect(place: Place) -> ThreadTransport:
-    """Return this member's end of a group's room."""
+    """Return the transport that connects a member to the room of its group."""
     prefix, store = "", place.store
     while hasattr(store, "underlying_store"):
         prefix, store = f"{store.prefix}/{prefix}", store.underlying_store
@@ -217,7 +217,7 @@ def run_members(
     backend: str = "threads",
     **options: Any,
 ) -> list[T]:
-    """Run function(rank, *args) as all members of a job, and return the results by rank.
+    """Run `function(rank, *args)` as all members of a job, and return the results by rank.
 
     The members use the transport of this file; with backend "gloo", the one for processes.
 
@@ -252,7 +252,7 @@ def run_members(
     with _rooms_lock:
         for key in [key for key in _rooms if key[0] == id(store)]:
             del _rooms[key]
-    # The loss of a member is caused by another member's error.
+    # A CollectiveLostError follows from another member's error, so raise the other error if any.
     found = [error for error in errors if error is not None]
     causes = [error for error in found if not isinstance(error, CollectiveLostError)]
     if found:

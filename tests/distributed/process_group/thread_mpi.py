@@ -65,7 +65,7 @@ class Request:
 
 
 class Status:
-    """The sender of a message."""
+    """The status of a receive, which names the sender of the message."""
 
     source = -1
 
@@ -110,7 +110,7 @@ class Comm:
         return (1 << 20) + name * 0
 
     def Get_group(self) -> Any:
-        """Return an object whose Incl returns the given ranks."""
+        """Return an object whose `Incl` returns the given ranks."""
         return SimpleNamespace(Incl=lambda ranks: ranks)
 
     def Create_group(self, ranks: list[int], tag: int) -> Comm:
@@ -140,7 +140,7 @@ class Comm:
         return Request(try_it)
 
     def Iallgather(self, given: Any, room: Any) -> Request:
-        """Gather equal parts on all."""
+        """Gather equal parts on all members."""
         out = _bytes(room, len(self.ranks))
         return self._all("allgather", _bytes(given).copy(), lambda all: _fill(out, all))
 

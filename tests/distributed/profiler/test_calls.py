@@ -286,7 +286,7 @@ def check_failures(x: fd.Tensor) -> None:
     assert {*late} == {"rpc_sync#wait_at(worker0 -> worker1)"}
     unpicklable = told(lambda: fails(bad, (lambda: 1,), kind=RpcError))
     assert len(unpicklable) == 1
-    # A failed call leaves nothing, and the thread's next call has no key yet.
+    # A failed call leaves no key behind, and no key is set for the thread's next call.
     manager = rpc.RemoteProfilerManager.get_instance()
     assert not manager._keys and not manager.is_current_key_set()
     # An answer that arrives after the profile has no events.

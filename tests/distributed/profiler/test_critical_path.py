@@ -1,4 +1,4 @@
-"""The critical path of a pass is the chain of pieces that others waited for."""
+"""The critical path of a pass is the chain of pieces for which the later pieces waited."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_what_was_waited_for_is_on_the_path_and_nothing_else() -> None:
         at("came", 300, 900, 1, "came", 7),
         at("there", 310, 800, 1),
         at("sent back", 800, 800, 1, "sent", 8),
-        at("came back", 850, 1100, 0, "came", 8),  # its answer is sent after the pass
+        at("came back", 850, 1100, 0, "came", 8),  # the reply to this message follows the pass
         at("last", 860, 950, 0),
         at("after", 1200, 1300, 0),
     )

@@ -67,8 +67,8 @@ def check_a_pass() -> None:
     product = next(event for event in line.events if event.name == "aten::mm")
     assert product.input_shapes == [[4, 4], [4, 4]]
 
-    # Two calls with their answers, and their gradients. On one machine no message arrives before
-    # it was sent, except for the error of the estimated clocks.
+    # The arrows are two calls with their answers, and the gradients. On one machine no message
+    # arrives before it was sent, except for the error of the estimated clocks.
     pairs = [(arrow.sender.node_id, arrow.receiver.node_id) for arrow in line.arrows]
     assert sorted(set(pairs)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
     assert pairs.count((0, 1)) >= 2 and pairs.count((1, 2)) >= 2
@@ -178,7 +178,7 @@ def check_mistakes() -> None:
             p.events()
         with pytest.raises(RpcError, match="being profiled already, by worker 0"):
             rpc.rpc_sync("worker1", profile_again)
-        # If one worker cannot be profiled, none is.
+        # If one worker cannot be profiled, no worker is profiled.
         with pytest.raises(RpcError, match="being profiled already, by worker 0"):
             profiler.profile(["worker0"]).start()
     assert {event.node_id for event in p.events()} == {0, 1}

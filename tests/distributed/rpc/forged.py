@@ -57,7 +57,7 @@ _NUMPY = "fastdist.distributed.rpc.message.numpy_values"
 def grown_array(itemsize: int) -> bytes:
     """Return opcodes of a 16-byte array whose dtype is enlarged after the array was created."""
     state = tuple_of(number(3), text("|"), b"NNN", number(itemsize), number(1), number(0))
-    dtype = call(named(_NUMPY, "rebuild_dtype"), text("|S1")) + MEMOIZE  # 0
+    dtype = call(named(_NUMPY, "rebuild_dtype"), text("|S1")) + MEMOIZE  # memo 0
     empty = call(
         named(_NUMPY, "rebuild_array"), text("|S1"), tuple_of(number(1)), text("C"), data(b"A")
     )
@@ -79,9 +79,9 @@ def grown_array(itemsize: int) -> bytes:
 
 
 def array_with_field_outside(offset: int) -> bytes:
-    """Return opcodes of a 16-byte array with a field that begins beyond its end."""
-    field = call(named(_NUMPY, "rebuild_dtype"), text("<i8")) + MEMOIZE + b"0"  # 0
-    outer = call(named(_NUMPY, "rebuild_dtype"), text("<i8")) + MEMOIZE  # 1
+    """Return opcodes of a 16-byte array with a field that begins beyond the array's end."""
+    field = call(named(_NUMPY, "rebuild_dtype"), text("<i8")) + MEMOIZE + b"0"  # memo 0
+    outer = call(named(_NUMPY, "rebuild_dtype"), text("<i8")) + MEMOIZE  # memo 1
     fields = b"}" + text("a") + tuple_of(get(0), number(offset)) + b"s"
     state = tuple_of(
         number(3), text("|"), b"N", tuple_of(text("a")), fields, number(8), number(1), number(0)
@@ -94,10 +94,11 @@ def array_with_field_outside(offset: int) -> bytes:
 
 
 def hidden_by_a_frame(opcodes: bytes) -> bytes:
-    """Return a pickle whose opcodes are inside a bytes object, unless a frame ends inside it.
+    """Return a pickle with opcodes in a bytes object, which run if a frame ends inside the object.
 
-    At the end of a frame the Unpickler drops unread bytes. Here it drops the first byte of the
-    length, and reads the next three and the first byte of the data in its place.
+    At the end of a frame the Unpickler drops unread bytes. Here the dropped byte is the first byte
+    of the length. The Unpickler then reads the next three bytes and the first byte of the data as
+    the length.
     """
     inside = b"\0" + b"0" + opcodes
     length = struct.pack("<I", len(inside))

@@ -1,4 +1,4 @@
-"""The block that waits for the calls of its thread: nested blocks, and errors."""
+"""A `_wait_all` block waits for the calls of its thread; nested blocks, and errors."""
 
 from __future__ import annotations
 

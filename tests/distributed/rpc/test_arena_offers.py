@@ -121,7 +121,7 @@ def numbers(value: float, count: int = LARGE) -> Any:
 
 
 def use_arena(peer: str) -> None:
-    """Send large tensors until they are sent through the arena."""
+    """Call with large tensors until the tensors travel through the arena."""
     deadline = time.monotonic() + DEADLINE_S
     rpc.rpc_sync(peer, same, (numbers(1.0),))
     while arena_of(peer) != "large tensors by arena":
@@ -181,7 +181,7 @@ def a_block_is_its_receivers_alone() -> None:
     futures = []
     for turn in range(30):
         futures.append(rpc.rpc_async("w1", add_in_place, (mine, float(turn))))
-        mine += 1.0  # changed right after the call, which has sent a copy
+        mine += 1.0  # changed right after the call, which has sent a copy of the tensor
     for turn, future in enumerate(futures):
         assert bool((future.wait().numpy() == 1.0 + 2 * turn).all())
     assert rpc.rpc_sync("w1", kept_numbers) == [1.0] and rpc.rpc_sync("w1", kept_is_sound)

@@ -294,11 +294,11 @@ def test_requests_that_lie_in_the_arena_are_sent_again(group: Group) -> None:
 
 
 def overwrite_what_goes_by_a_connection_that_w1_does_not_know(linger_s: float) -> bool:
-    """Send a tensor that never arrives, and delay its sender for linger_s after the write."""
+    """Send a tensor that never arrives, and pause the sender for `linger_s` after the write."""
     x = fastdist.tensor(np.ones((300, 300)))
     client = rpc._get_current_rpc_agent().client  # type: ignore[attr-defined]
     write = client.write
-    # This introduces the lane of later calls; their messages then reach a peer that has
+    # This call introduces the lane that later calls use. Their messages reach a peer that has
     # forgotten the lane.
     assert rpc.rpc_async("w1", total, (x,)).wait() == 90_000
     client.write = lambda *request: write(*request) or threading.Event().wait(linger_s)

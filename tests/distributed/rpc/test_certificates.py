@@ -1,4 +1,4 @@
-"""A job whose ranks share no secret: each one proves its identity with a certificate."""
+"""A job whose ranks share no secret: each rank proves its identity with a certificate."""
 
 from __future__ import annotations
 

@@ -132,8 +132,8 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
     group.run_all(prepare)
     group[0].run(begin_waiting)
     group[1].kill()
-    # Measure from here: this process may be delayed before it kills, and each thread of the killed
-    # process needs a core to end. Nothing can detect the death earlier.
+    # Measure from the end of the process: this test may be delayed before the kill, and each thread
+    # of the killed process needs a core to end. Nothing can detect the death earlier.
     group[1].process.wait(20)
     killed = time.monotonic()
     ended = group[0].run(end_waiting)
@@ -265,7 +265,7 @@ def init_with_security(security: str | None) -> None:
 
 
 def speak_plainly(address: str, rank: int, incarnation: int, patience_ms: int) -> str:
-    """Send a member's messages without its key, as any process that reaches the port could."""
+    """Send a member's messages without the member's key, as any process at the port could."""
     import zmq
 
     from fastdist.distributed.rpc.message.message import Message

@@ -217,7 +217,7 @@ def test_who_wakes_hears_that_it_was_given_up_and_ends_with_that(
     assert group[0].run(num_counted) == came
     group[1].run(shutdown_raises)
     assert group[1].end() == 0
-    # The others leave without the sleeper, after the calls that it started there have ended.
+    # The others leave without the sleeper, after the sleeper's calls have ended there.
     for gate in GATES:
         group[0].run(open_gate, gate)
     group[0].start(leave_without, "w1")
@@ -332,7 +332,7 @@ def test_who_comes_in_the_place_of_a_frozen_one_has_it_once_that_was_given_up(
     assert kind == "GivenUpError" and text.startswith(_WORD) and when - woke < HEARS_WITHIN_S
     frozen.run(shutdown_raises)
     assert frozen.end() == 0
-    # The other workers notified the woken one that it was given up; none is notified that it woke.
+    # The others notified the woken worker that it was given up. They learn nothing of its waking.
     assert group[0].run(call_it, 1) == group[2].run(call_it, 1) == "w1"
     group[0].run(open_gate, GATES[0])
     group.run_all(leave)

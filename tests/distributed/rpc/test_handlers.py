@@ -1,4 +1,4 @@
-"""Signal handlers that interrupt RPC may raise in a shutdown, and may shut down."""
+"""Signal handlers that interrupt RPC may raise in a shutdown, and may call shutdown()."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def group() -> Iterator[Group]:
 
 
 def raise_in_wait() -> None:
-    """Raise in a signal handler while this worker waits for the other one in shutdown()."""
+    """Raise in a signal handler while this worker waits for the other worker in shutdown()."""
     signal.signal(signal.SIGUSR1, stop)
     main, leaving = threading.get_ident(), get_current_agent().leaving  # type: ignore[attr-defined]
     tell_shutdown = leaving._group.tell_shutdown

@@ -17,7 +17,7 @@ from tests.distributed.workers import Group
 from tests.standstill import Standstill
 
 SECRETS = ["a1" * 32, "b2" * 32]
-# How much a store's and leaving workers' last messages may add to a timeout.
+# How far init_rpc may exceed its timeout, because the store and leaving workers send last messages.
 SLACK_S = 5.0
 
 

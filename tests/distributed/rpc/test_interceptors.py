@@ -1,4 +1,4 @@
-"""An interceptor that names request types gets only those requests; any other gets all requests."""
+"""An interceptor that names request types gets only those requests; others get all requests."""
 
 from __future__ import annotations
 

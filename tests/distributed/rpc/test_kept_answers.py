@@ -35,7 +35,7 @@ def kept() -> tuple[int, int]:
 
 
 def kept_soon(most: int) -> tuple[int, int]:
-    """Wait until w1 keeps few enough bytes, or time is up; return `kept` of w1."""
+    """Wait until w1 keeps at most `most` bytes, or until time is up; return `kept()` of w1."""
     deadline = time.monotonic() + DEADLINE_S / 3
     while True:
         found: tuple[int, int] = rpc.rpc_sync("w1", kept)

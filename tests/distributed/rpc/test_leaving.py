@@ -211,7 +211,7 @@ def leave_what_its_caller_has_given_up(world_size: int | None) -> list[str]:
     if rank == 0:
         if world_size is None:
             ping_until_there()
-        # On busy cores a call may expire before it runs there.
+        # On busy cores a call may expire before it runs at w1.
         timeout_s = 0.1
         while not rpc.rpc_sync("w1", has_begun):
             with pytest.raises(RpcTimeoutError):

@@ -95,7 +95,7 @@ def test_a_missing_worker_is_named_at_the_init_timeout() -> None:
 
 
 def begin_to_wait_after_rank_1() -> None:
-    """Make rank 0 join the others in its store only after rank 1 waits there."""
+    """Make rank 0 join the others in its store only after rank 1 waits in that store."""
     submit, somebody_waits = StoreState.submit, threading.Event()
 
     def submit_and_tell(state: StoreState, request: Request, now: float) -> list[Answer]:
@@ -115,7 +115,7 @@ def require(condition: bool) -> None:
 def init_until_rank_0_gives_up() -> str:
     rank = int(os.environ["RANK"])
     os.environ["WORLD_SIZE"] = "3"
-    # Rank 1 sends a single request: between two requests rank 0 could not answer it.
+    # Rank 1 waits in one long request, because rank 0 could not answer it between two requests.
     wait_log._FIRST_S = 30.0  # type: ignore[misc]
     if rank == 0:
         begin_to_wait_after_rank_1()

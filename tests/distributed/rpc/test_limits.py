@@ -1,4 +1,4 @@
-"""User-defined limits are sent to peers and checked by callers; each has a clear error."""
+"""User-defined limits are sent to peers and checked by callers; each limit has a clear error."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_answers_that_a_caller_does_not_read_are_bounded_in_bytes(group: Group) 
     group[1].run(wait_for_calls, 40)
     group[0].run(read_nothing)
     group[1].run(open_gate, "answers")
-    # Up to sixteen calls may be running when the last answer that has room is sent.
+    # Up to sixteen calls may be running when the last answer that fits within the limit is sent.
     assert group[1].run(num_held_when_nothing_runs) >= 40 - 4 - 1 - 16
     group[0].run(open_gate, "reader")
     assert group[0].run(num_answered) == 40

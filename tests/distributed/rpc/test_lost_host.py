@@ -18,7 +18,7 @@ from fastdist.distributed import TCPStore, rpc
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
 
-# How long a restarted worker takes to find that no peer is left.
+# A restarted worker must find within this time that no peer is left.
 TOLD_WITHIN_S = 12.0
 
 returned: list[str] = []
@@ -57,7 +57,7 @@ def call(name: str) -> tuple[str, int]:
 
 
 def wait_to_know(name: str) -> None:
-    """Wait until the worker has registered in the new store, at its next check."""
+    """Wait until the worker's next check has registered the worker in the new store."""
 
     def is_known() -> bool:
         try:
@@ -123,8 +123,8 @@ def test_the_store_of_a_group_goes_on_without_its_host(
     group.run_all(note_returns)
     kill(group, 0)
     kill(group, 2)
-    # First bring back a worker that does not host the store, while rank 0 is away; then rank 0,
-    # which no longer hosts it.
+    # First bring back rank 2, which does not host the store, while rank 0 is away. Then bring back
+    # rank 0, which no longer hosts the store.
     bring_back(group, 2, world_size)
     assert group[1].run(call, "w2") == ("w2", group[2].process.pid)
     bring_back(group, 0, world_size)

@@ -112,7 +112,7 @@ def busy_threads(found: dict[str, str]) -> int:
 def threads_that_wait_are_told_from_those_that_work() -> None:
     futures = [rpc.rpc_async("w1", wait_at, ("threads",)) for _ in range(3)]
     rpc.rpc_sync("w1", wait_for_arrivals, ("threads", 3))
-    # The three calls, and the thread that reads the metrics.
+    # The busy threads are those of the three calls, and the thread that reads the metrics.
     until(lambda: busy_threads(rpc.rpc_sync("w1", metrics)) == 4)
     rpc.rpc_sync("w1", open_gate, ("threads",))
     assert [future.wait() for future in futures] == ["threads"] * 3
@@ -191,7 +191,7 @@ def test_own_calls_can_be_waited_for() -> None:
     assert not counts.wait_for_own_calls(0.01) and waited == []
     counts.call_ended(1, "w2", 1, failed=True)
     waiter.join(20)
-    # The other worker's call is still running.
+    # The call that another worker made here is still running.
     assert waited == [True] and not counts.wait_until_idle(0.01)
     waiter = threading.Thread(target=lambda: waited.append(counts.wait_until_idle(20)))
     waiter.start()

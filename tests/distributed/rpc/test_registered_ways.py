@@ -27,7 +27,7 @@ def member_of(registry: Any, name: str) -> Any:
 
 @pytest.fixture(params=["transport", "channel"])
 def registered(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
-    """Yield a registry and an available entry, also registered as "high" and "higher"."""
+    """Yield a registry, and an available entry that is also named "high" and "higher"."""
     registry, name = (transports, "uv") if request.param == "transport" else (channels, "basic")
     member = member_of(registry, name)
     registry.register("high", 5000, member)

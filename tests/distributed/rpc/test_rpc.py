@@ -225,7 +225,7 @@ def deadlines_here_and_in_w2() -> tuple[float, float, float]:
 
 
 def wait_for_w2_until_the_time_is_over() -> float:
-    # Simulate a caller's timeout that is almost over; a real one might expire before this runs.
+    # Simulate a caller's timeout that is almost over; a real timeout might expire before this runs.
     with Standstill() as stood:
         serving.deadline = time.monotonic() + 0.1
         with pytest.raises(RpcTimeoutError):
@@ -252,7 +252,7 @@ def ping_pong(depth: int) -> int:
 
 
 def nested_calls() -> None:
-    # Deeper than the number of lanes to one peer, and than the initial limit of counted work.
+    # The calls nest deeper than the number of lanes to one peer and the initial limit of work.
     assert ping_pong(14) == 14
 
 

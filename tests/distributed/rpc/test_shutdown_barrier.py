@@ -34,7 +34,7 @@ from tests.standstill import Standstill
 
 
 class Answer(Future[Reply]):
-    """A Future whose wait ends with the call's timeout, like a Future of an agent's call."""
+    """A Future whose `wait` ends after the call's timeout, like the Future of an agent's call."""
 
     timeout_s: float | None = None
 
@@ -52,7 +52,7 @@ class Life:
         self.member, self.is_self = member, member is seen_by
         self.id, self.name = member.info.id, member.info.name
         self.record = SimpleNamespace(incarnation=id(member))
-        self.is_surely_over = True  # if the life is dead
+        self.is_surely_over = True  # valid only if `is_dead`
         self.is_met = False
 
     @property
@@ -90,7 +90,7 @@ class Member:
         self.barrier = ShutdownBarrier(self, list)  # type: ignore[arg-type]
         self.error: BaseException | None = None
         self.was_last = False
-        # The member's time in the barrier: in total, and without time when the machine was busy.
+        # Seconds that the member spent in the barrier, and those of them in which this process ran.
         self.took_s = self.moved_s = 0.0
 
     def life_of(self, member: Member) -> Any:
@@ -150,7 +150,7 @@ def make_group(size: int = 3) -> list[Member]:
 
 
 def start(members: list[Member], *timeouts_s: float) -> list[threading.Thread]:
-    """Let members enter the barrier together, with one timeout for all or one each."""
+    """Let members enter the barrier together. Either one timeout is given, or one per member."""
     if len(timeouts_s) == 1:
         timeouts_s *= len(members)
     all_come = threading.Barrier(len(members))
@@ -180,7 +180,7 @@ def test_all_leave_when_nothing_is_under_way() -> None:
 @pytest.mark.parametrize("owing", [None, 0, 2])
 def test_no_second_barrier_follows_if_no_member_owes_notices(owing: int | None) -> None:
     group, left_at_end = make_group(), list[bool]()
-    # Rank 0 gives up the store before any other member knows that it may leave.
+    # Rank 0 gives up the store before the other members learn that they may leave.
     group[0].barrier.give_up = lambda: left_at_end.extend(one.was_last for one in group)
     for rank, member in enumerate(group):
         member.barrier.owes_notices = functools.partial(operator.eq, rank, owing)
@@ -242,7 +242,7 @@ def test_a_call_of_ones_own_without_an_answer_is_told_to_all_alike() -> None:
 
 @pytest.mark.seed("T30")
 def test_work_that_wanders_from_call_to_call_is_not_overlooked() -> None:
-    # Between any two reports w1 runs a call, which has ended before the second report.
+    # w1 starts and ends a call before each of its first five reports.
     group = make_group()
     calls_left = [5]
 
@@ -292,7 +292,7 @@ def test_the_next_rank_leads_when_the_leader_dies() -> None:
 
 
 def test_a_leader_that_has_left_already_means_the_end_for_all() -> None:
-    # w0 has notified w1 that the barrier is over, and both leave before w2 reads its notice.
+    # w0 has notified w1 that the barrier is over, and both leave before w2 reads w0's notice.
     group = make_group()
     group[0].dead = True
 
@@ -305,8 +305,8 @@ def test_a_leader_that_has_left_already_means_the_end_for_all() -> None:
 
 
 def test_a_member_whose_time_runs_out_in_a_round_does_not_go_unannounced() -> None:
-    # w0 reports just before its timeout and gets the answer just after it; w1 and w2 have more
-    # time.
+    # w0 reports just before its timeout, and gets the answer just after its timeout. w1 and w2 have
+    # a longer timeout.
     group = make_group()
     group[1].counts.request_came()
     threads = start(group, 0.5, 0.7, 0.7)
@@ -324,7 +324,7 @@ def test_a_member_whose_time_runs_out_in_a_round_does_not_go_unannounced() -> No
 
 
 def test_a_member_that_is_held_up_at_its_last_report_is_waited_for() -> None:
-    # Delay the member's last report, as if it had no processor; all other reports stay the same.
+    # Delay only the member's last report, as if the member had no processor.
     group = make_group()
     group[1].counts.request_came()
 
@@ -350,7 +350,7 @@ def test_what_was_under_way_is_told_though_all_others_have_given_up_and_left(
     group[1].counts.request_came()
     *threads, late = start(group, 0.4, 0.4, 1.6)
     join(threads)
-    # w0 has left; w1 still waits for its function, and accepts no more requests.
+    # w0 has left. w1 still waits for its function, and no longer answers reports.
     group[1].barrier._report_came = lambda request: Future()  # type: ignore[method-assign]
     group[0].dead = True
     join([late])
@@ -388,7 +388,7 @@ def test_the_late_end_of_a_life_takes_nothing_from_the_report_of_the_next() -> N
     waits[0].start()
     while not group[0].barrier._reported:
         pass
-    # The waiter for the next life learns only now that the former life has ended.
+    # Only now does the barrier of rank 0 learn that the former life of rank 1 has ended.
     group[0].barrier._member_lost(group[0].life_of(former))
     waits.append(threading.Thread(target=group[0].wait, args=(20.0, threading.Barrier(1))))
     waits[1].start()
@@ -445,7 +445,7 @@ def test_a_shutdown_ends_in_time_though_a_call_that_nobody_waits_for_still_runs(
     )
     assert [answer[0] for answer in answers] == [text] * 3
     for rank, (_, took_s, moved_s, busy_s) in enumerate(answers):
-        # The worker itself waits a little longer for the function to end.
+        # Rank 1, which runs the function, waits a little longer for its end.
         assert took_s > 1
         assert moved_s < (6 if rank == 1 else 3.5)
         assert busy_s < 0.5
@@ -473,7 +473,7 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
 
 
 def report_to(leader: Member, member: Member, round_number: int = 1, *over: Member) -> Answer:
-    """Report that a member has nothing under way in a round, and which lives it has seen end."""
+    """Report that `member` has no pending work in a round, and that it saw the lives `over` end."""
     lives = tuple(f"{id(one):x}" for one in over)
     words = Report(round_number, over=lives)._asdict()
     to = member.life_of(leader)
@@ -481,7 +481,7 @@ def report_to(leader: Member, member: Member, round_number: int = 1, *over: Memb
 
 
 def lead(leader: Member, round_number: int = 1) -> Future[Any]:
-    """Make a leader start a round; return a Future that completes when all have reported."""
+    """Make a leader start a round; return a Future that completes when all members reported."""
     leader.barrier._round = round_number
     return leader.barrier._gather(gives_up=False).done
 
@@ -498,12 +498,12 @@ def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_l
     leader.workers.may_return = lambda life: life.is_dead
     for member in (lost, other):
         report_to(leader, member)
-    # The lost member's calls end before the waiters for a loss are notified. The leader starts
-    # its round between the two.
+    # The lost member is dead, but the waiters for its loss are not notified yet. The leader starts
+    # its round at this time.
     lost.dead = True
     all_came = lead(leader)
     assert not all_came.done()
-    # A report that the lost member had sent may be read after its loss is known.
+    # The leader may read an old report of the lost member after it knows of the loss.
     leader.barrier._member_lost(leader.life_of(lost))
     report_to(leader, lost)
     assert not all_came.done()
@@ -515,7 +515,7 @@ def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_l
 def test_a_loss_that_a_member_knows_of_is_known_to_the_leader_with_its_report() -> None:
     leader, other, lost = group = make_group(3)
     leader.workers.may_return = lambda life: life.is_dead
-    # The leader has the lost member's report, and has not noticed the loss yet.
+    # The leader has the lost member's report, but has not noticed the loss.
     report_to(leader, lost)
     all_came = lead(leader)
     report_to(leader, other, 1, lost)
@@ -544,5 +544,5 @@ def test_what_one_member_has_lost_is_known_to_all_with_the_best_reason() -> None
     group[2].has_lost = [f"{ended}, by ValueError: mine", "'w0' (rank 0): no sign of life"]
     join(start(group, 5.0))
     known = [f"{ended}, by ValueError: mine", "'w4' (rank 4): its process has ended"]
-    # A member that has entered the barrier counts as lost only for members that noticed its loss.
+    # w0 is in the barrier, so only w2, which has noticed its loss, may count it as lost.
     assert [member.barrier.lost for member in group[:2]] == [known, known]

@@ -26,7 +26,7 @@ FIRST_S = 0.2
 
 
 class Lines(logging.Handler):
-    """Collects logged lines, with an event for their arrival."""
+    """Collects log lines, and sets the event `came` when enough lines have arrived."""
 
     def __init__(self, number: int = 1) -> None:
         super().__init__(logging.WARNING)
@@ -61,7 +61,7 @@ def shut_down_early() -> list[str]:
 
 def test_who_has_not_come_is_named_after_a_while_and_after_twice_as_long() -> None:
     (found, _) = run_group(shut_down_early, 2)
-    # A wait in which w0 called w1 ends without a notice; this may be the first wait.
+    # A wait in which w0 called w1 ends without a notice. It may be the first wait.
     first_s = FIRST_S if f"for {FIRST_S:g} s: " in found[0] else 2 * FIRST_S
     assert found == [
         f"worker 'w1' has waited in shutdown() for {seconds:g} s: these have not called theirs "
@@ -104,14 +104,14 @@ def test_whose_answer_is_missing_is_named() -> None:
 
 
 def serve_while_the_leader_works() -> list[str]:
-    """Wait in the barrier for a leader that has not come; the leader's request is a call too."""
+    """Wait in the barrier for w0, the leader, which has not entered it but calls this worker."""
     leaving.FIRST_S = leaving.FIRST_WITHOUT_LIMIT_S = FIRST_S
     rank = os.environ["RANK"]
     os.environ.pop("LOCAL_RANK", None)
     rpc.init_rpc(f"w{rank}")
     found: list[str] = []
     if rank == "0":
-        # Keep a call waiting on each worker, since a worker that runs a call prints no notice.
+        # Keep a call running on each worker, since a worker prints no notice while it runs a call.
         futures = [rpc.rpc_async(to, lines_told) for to in ("w1", "w2")]
         one_ended = threading.Event()
         for future in futures:
@@ -136,13 +136,13 @@ def lines_told() -> list[str]:
 def test_who_serves_is_told_of_the_leader_not_of_its_own_question() -> None:
     found = run_group(serve_while_the_leader_works, 3)[0]
     assert {line.rpartition(": ")[2] for line in found} == {"'w0'"}
-    # One worker of a machine prints the notice for all that run there.
+    # One worker of a machine prints the notice for all workers of that machine.
     assert len({line.partition(" has waited")[0] for line in found}) == 1
     assert all("these have not called theirs yet" in line for line in found)
 
 
 class Alarms:
-    """Records an agent's requests for delayed work; the test runs them."""
+    """Records the work that an agent delays; the test runs this work."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
@@ -233,7 +233,7 @@ have_been_due = threading.Event()
 
 
 def serve_on_one_node() -> list[int]:
-    """Run one of three workers of a node, one of them late; w0 returns the others' query counts."""
+    """Run one of three workers of a node. w0, which is late, returns the others' query counts."""
     leaving.FIRST_S = leaving.FIRST_WITHOUT_LIMIT_S = FIRST_S / 4.0
     os.environ["LOCAL_RANK"] = rank = os.environ["RANK"]
     rpc.init_rpc(f"w{rank}")
@@ -246,7 +246,7 @@ def serve_on_one_node() -> list[int]:
 
     def note_due() -> str:
         if not way.barrier.is_waiting_for_others:
-            return ""  # the worker does not know yet which worker of its node asks
+            return ""  # the worker does not know yet which worker of its node queries the store
         found = str(find_out())
         due.append(1)
         if len(due) == 3:

@@ -39,7 +39,7 @@ class Ends(logging.Handler):
 def hold_the_interpreter(path: str) -> None:
     """Block this worker's Python, like a library that never releases the GIL.
 
-    The block ends when the lock on a file is released.
+    The block ends when w0 releases its lock on the file `path`.
     """
     with open(path) as file:
         ctypes.PyDLL(None).flock(file.fileno(), fcntl.LOCK_EX)
@@ -52,7 +52,7 @@ def wait_until_w1_is(how: str) -> None:
 
 
 def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
-    """Return the reports of silences, and how long this worker was stopped."""
+    """Return the reports of silences, and how many seconds this worker was stopped."""
     worker.BEAT_S = 0.2
     session.LivenessTimeouts = functools.partial(LivenessTimeouts, unresponsive_s=SILENT_S)  # type: ignore[assignment,misc]
     rpc.add_silence_hook(note)
@@ -66,10 +66,10 @@ def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
                 future = rpc.rpc_async("w1", hold_the_interpreter, (path,))
                 assert was_notified.wait(20)
                 wait_until_w1_is("its Python does not answer")
-                threading.Event().wait(1.5 * SILENT_S)  # time for a second, wrong report
+                threading.Event().wait(1.5 * SILENT_S)  # a wrong second report would come now
             future.wait()
             wait_until_w1_is("connected")
-            count = len(told)  # later events of w1 do not count
+            count = len(told)  # ignore later events of w1
         rpc.shutdown()
     return "".join(told[:count]), stood.seconds
 
@@ -78,7 +78,7 @@ def test_a_worker_whose_python_is_stuck_is_told_of_and_its_call_ends_well(tmp_pa
     path = tmp_path / "lock"
     path.touch()
     (by_w0, stood_s), (by_w1, _) = run_group(wait_for_a_stuck_worker, 2, str(path))
-    # Each silence is reported once; a stopped w1 has more silences.
+    # Each silence is reported once. If the machine also stops w1, there is more than one silence.
     silence = r"w1 lives, but its Python has not answered for (\d+) s[^\n]*\nanswers again\n"
     assert re.fullmatch(f"({silence})+", by_w0), by_w0
     for silent_s in re.findall(silence, by_w0):

@@ -15,7 +15,7 @@ from tests.distributed.workers import open_gate, run_group, wait_at, wait_for_ar
 
 
 class Heard(logging.Handler):
-    """Collects the unread errors of this process: the call, and the error."""
+    """Collects the unread errors of this process, as pairs of a log message and an error text."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -99,7 +99,7 @@ def dropped() -> None:
 
 
 def read() -> None:
-    """Read each error, at the caller or at another holder of the reference."""
+    """Read each error, at the caller or at another worker that holds the reference."""
     future = rpc.rpc_async("w1", fail, ("mine",))
     future.wait_until_done()
     assert isinstance(future.exception(), ValueError)
@@ -117,7 +117,7 @@ def use_reference(rref: Any) -> None:
 
 
 def given_up() -> None:
-    """Let a call time out and fail later: its caller gets the timeout, not the later error."""
+    """Let a call time out and fail later: the caller gets the timeout, not the later error."""
     future = rpc.rpc_async("w1", fail_when_nobody_waits, ("given up",), timeout=0.05)
     assert isinstance(future.exception() if future.wait_until_done(20) else None, TimeoutError)
     rpc.rpc_sync("w1", wait_for_arrivals, ("given up", 1))

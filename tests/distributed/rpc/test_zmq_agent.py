@@ -105,8 +105,8 @@ def unset_is_the_default() -> None:
                 RpcTimeoutError, match=r"^RPC ran for more than set timeout \(50 ms"
             ):
                 call("w1", wait_at_gate, (), timeout=-1)
-            # Nothing is kept for an answer that may never arrive. The peer is notified that the
-            # call was given up, and answers that message a moment later.
+            # The caller keeps nothing for an answer that may never arrive. It notifies the peer
+            # that the call was given up, and the peer answers this notification a moment later.
             agent: Any = rpc._get_current_rpc_agent()
             soon = time.monotonic() + 5.0
             while agent.workers.reach(1).pipe.num_pending():
@@ -150,7 +150,7 @@ def give_answers() -> None:
 def functions_that_answer_later_hold_no_thread() -> None:
     count = 10 * THREADS
     futures = [rpc.rpc_async("w1", answer_at_gate) for _ in range(count)]
-    # All calls have started, and other calls still find a thread.
+    # Although all calls have started and none has ended, further calls still find a free thread.
     while int(rpc.rpc_sync("w1", server_calls)) < count:
         pass
     assert int(rpc.rpc_sync("w1", pool_size)) < count
@@ -183,7 +183,8 @@ def callbacks_run_in_the_pool_however_a_call_ends() -> None:
     close_gate(), rpc.rpc_sync("w1", close_gate)
     are_attached = threading.Event()
     agent: Any = rpc._get_current_rpc_agent()
-    # Block the thread that expires calls: callbacks attached to an ended call would run here.
+    # Block the thread that expires calls until the callbacks are attached. A callback that is
+    # attached to an ended call would run in this thread.
     agent.client.progress.post(are_attached.wait, 20)
     ends = [
         rpc.rpc_async("w1", wait_at_gate),
@@ -329,7 +330,8 @@ def test_the_store_tells_who_came_to_a_shutdown_where_its_leader_cannot(tmp_path
             assert "missing: w0 (which leads the barrier, and does not answer), w3" in said
     finally:
         group.kill()
-    # Read the store in this process, after the workers; the last of the four would remove its file.
+    # Read the store as a fifth process, after the workers have ended. The last of four processes
+    # that close the store would remove its file.
     store = FileStore(file, 5)
     shutdown = StoreDirectory(PrefixStore("rpc_prefix_0", store), 10.0, b"shutdown")
     with store:
@@ -384,8 +386,8 @@ def end_with_a_call_under_way() -> None:
     note("progress", agent.client.progress, "stop")
     note("pool", agent.pool, "stop")
     note("listener", agent._listener, "close")
-    # The function ends once the pipes are closed; the pool waits for it and runs the remaining
-    # work.
+    # The function ends after the pipes are closed. The pool waits for this function, and then runs
+    # the remaining work.
     ended.add_done_callback(lambda done: open_gate())
     rpc.shutdown(graceful=False)
     assert order.index("callback") < order.index("pool")

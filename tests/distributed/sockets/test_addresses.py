@@ -57,7 +57,7 @@ def test_a_host_without_an_address_is_named() -> None:
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """Yield a directory with a short name: the path of a socket file has at most 107 bytes."""
+    """Yield a directory with a short name; the path of a socket file may have at most 107 bytes."""
     with short_folder() as path:
         yield Path(path)
 
@@ -102,7 +102,8 @@ def test_a_directory_open_to_others_is_refused(base: Path) -> None:
 def test_a_directory_of_another_user_is_refused(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Set the path explicitly: by default another user would get, and leave, another folder.
+    # Set the path explicitly: by default another user would get a different directory, which the
+    # test would leave behind.
     monkeypatch.setenv("FASTDIST_RUNTIME_DIR", runtime_directory())
     monkeypatch.setattr(os, "getuid", lambda: 12_345)
     with pytest.raises(AuthenticationError, match="directory of user 12345"):
@@ -168,7 +169,7 @@ def test_an_ipc_directory_is_there_though_another_process_took_it_for_an_orphans
     def flock(file: int, kind: int) -> None:
         if kind == fcntl.LOCK_EX and early:
             early.pop()
-            addresses._remove_orphans(str(base / "fastdist"))  # as another process might
+            addresses._remove_orphans(str(base / "fastdist"))  # as another process might do now
         lock(file, kind)
 
     monkeypatch.setattr(fcntl, "flock", flock)

@@ -14,7 +14,7 @@ from fastdist.distributed.sockets import Attempt, free_port, tcp_endpoint
 
 @pytest.fixture
 def full() -> Iterator[int]:
-    """Yield a port that accepts no more connections and is silent, as behind a pulled cable."""
+    """Yield a port that accepts no more connections and never answers, as behind a pulled cable."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         port = server.getsockname()[1]
         waiting = [socket.socket() for _ in range(4)]
@@ -27,7 +27,7 @@ def full() -> Iterator[int]:
 
 
 def concluded(attempt: Attempt) -> None:
-    """Wait as the progress thread does: an error makes the descriptor readable."""
+    """Wait until an attempt ends: as for the progress thread, its descriptor becomes readable."""
     poll = select.poll()
     poll.register(attempt.fileno(), select.POLLIN)
     assert poll.poll(5000)
@@ -55,7 +55,7 @@ def test_a_port_that_does_not_answer_has_refused_nobody(full: int) -> None:
 
 
 def test_an_address_without_a_way_there_says_so() -> None:
-    # A loopback address has no route to IPv6's documentation network.
+    # A loopback address has no route to the IPv6 network that is reserved for documentation.
     with closing(Attempt("tcp://[2001:db8::1]:9")) as attempt:
         assert not attempt.was_refused
         assert attempt.why_not() in ("Network is unreachable", "No route to host", "no answer")

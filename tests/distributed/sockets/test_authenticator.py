@@ -1,4 +1,4 @@
-"""The ZAP handler's thread runs while sockets need it, and survives errors."""
+"""The thread of the ZAP handler runs while any socket needs it, and survives errors."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def raw_key(path: str, name: str) -> bytes:
 def write_certificate(path: str, name: str, text: str) -> None:
     file = Path(path, f"{name}.key")
     file.write_text(text)
-    file.chmod(0o644)  # with a common umask the file would be group-writable and rejected
+    file.chmod(0o644)  # a common umask makes it group-writable, which is rejected
 
 
 @pytest.mark.parametrize("letters", ["'" * 40, "#" * 40])
@@ -72,7 +72,7 @@ def test_a_damaged_certificate_is_named_and_stops_nobody_else(
     write_certificate(path, "rank-3", f'curve\n    public-key = "{letters}"\n')
     with pytest.raises(AuthenticationError, match=r"rank-3\.key' is damaged: its public-key is no"):
         CertificateFolder(path).read_ranks()
-    # The handler's thread, which reads the folder again for a stranger, survives.
+    # The handler's thread reads the folder again for a stranger; the damaged file does not end it.
     assert first_verdict(endpoint_of(router), stranger) in FAILED
     security = CertificateSecurity(CertificateFolder(path), "rank:1", lambda key: None)
     assert first_verdict(endpoint_of(router), security) == monitor.HANDSHAKE_SUCCEEDED
@@ -91,8 +91,8 @@ def test_a_member_is_let_in_and_its_rank_is_known(router: Socket, path: str, ran
 def test_a_member_cannot_pose_as_another_with_all_that_it_has(
     router: Socket, path: str, tmp_path: Path
 ) -> None:
-    # Rank 2 knows all public keys and its own secret key, and writes its secret key under rank 1's
-    # name.
+    # Rank 2 knows all public keys and its own secret key. In a copy of the folder, it stores its
+    # own keys under the name of rank 1.
     forged = tmp_path / "forged"
     shutil.copytree(path, forged)
     for kind in ("key", "key_secret"):
@@ -168,7 +168,7 @@ def settle(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     probe = Path(path).with_name("probe")
     probe.touch()
     while probe.stat().st_ctime_ns == newest_ns:
-        probe.touch()  # the file system's clock ticks a few hundred times a second
+        probe.touch()  # until the file system's clock has ticked, a few hundred times a second
     monkeypatch.setattr(certificates.time, "time_ns", lambda: now_ns + 10**10)
 
 
@@ -249,7 +249,8 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(path: str, tmp_path: Path
     folder.read_ranks()
     before = os.stat(file)
     write_in_place(path, other)
-    # With a coarse clock, only the inode's change time, which users cannot set, differs.
+    # If the clock is coarse, the only difference is the change time of the inode, which users
+    # cannot set.
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert folder.rank_of(old) is None
 

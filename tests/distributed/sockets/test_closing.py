@@ -1,4 +1,4 @@
-"""A socket that closes while a peer sends and then ends does not abort our process."""
+"""Our process does not abort if it closes a socket while the peer sends and then ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# The other end is a plain socket, which does not read, sends while ours closes, and then ends.
+# The peer is a plain socket: it reads nothing, sends while our socket closes, and then ends.
 _CLOSE = """
 import select, socket, struct, sys, tempfile, threading, time
 import zmq

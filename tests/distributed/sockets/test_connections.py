@@ -1,4 +1,4 @@
-"""The number of connections that a member holds is counted, limited, and reduced on close."""
+"""A member's connections are counted and limited; a closed connection no longer counts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_oldest_strangers_go_when_descriptors_become_few() -> None:
     connections.spoke("3", b"route", 25)
     connections.happened(accepted(75))
     overdue = connections.take_overdue()
-    # Connections that have sent a message stay, and so do the last eight.
+    # The connections that have sent a message stay open, and so do the newest eight.
     assert overdue == [(fd, AT) for fd in range(20, 68) if fd != 25]
     for descriptor, _ in overdue:
         connections.happened(ended(descriptor))
@@ -72,14 +72,14 @@ def test_the_oldest_strangers_go_when_descriptors_become_few() -> None:
 
 
 def come(connections: Connections, member: str, descriptor: int) -> bool:
-    """Connect a member and admit it, with the events that libzmq reports."""
+    """Connect a member with the events that libzmq reports; return whether it was admitted."""
     connections.happened(accepted(descriptor))
     return connections.admit(member)
 
 
 @pytest.fixture
 def full() -> Connections:
-    """Return connections where member 1 holds its maximum and has sent a message on each."""
+    """Return the connections of member 1: as many as allowed, each of which has sent a message."""
     connections = Connections(3, clock=Clock())
     for descriptor in range(3):
         assert come(connections, "1", descriptor)
@@ -107,7 +107,8 @@ def test_admissions_that_have_not_spoken_count() -> None:
 
 
 def test_connections_that_ended_before_they_spoke_do_not_lock_their_member_out() -> None:
-    # All lanes of a peer break and reconnect; the peer closes them before sending a message.
+    # All lanes of a peer break and connect again. The peer closes these connections before it sends
+    # a message.
     connections = Connections(3, clock=Clock())
     for descriptor in range(3):
         come(connections, "1", descriptor)
@@ -117,8 +118,8 @@ def test_connections_that_ended_before_they_spoke_do_not_lock_their_member_out()
 
 
 def test_a_member_gains_no_more_than_what_others_have_lost() -> None:
-    # It is unknown which member an unused admission belonged to, so the requesting member loses an
-    # admission.
+    # If an admission is not used, it is unknown which member had it. The member that requests one
+    # more therefore loses an admission.
     connections = Connections(2, clock=Clock())
     for descriptor in range(2):
         come(connections, "1", descriptor)
@@ -233,7 +234,8 @@ def test_only_a_connection_of_that_endpoint_is_hung_up_on() -> None:
     assert not hang_up(mine.fileno(), "tcp://127.0.0.1:1")
     assert not hang_up(10_000, endpoint)
     assert hang_up(mine.fileno(), endpoint)
-    # libzmq may only now close connections of earlier tests.
+    # In the meantime libzmq may have closed connections of earlier tests, so the number may be
+    # lower.
     assert len(os.listdir("/proc/self/fd")) <= descriptors
     client.settimeout(10)
     assert client.recv(1) == b""
@@ -266,7 +268,7 @@ def lane_of(rank: int, router: Socket) -> tuple[Socket, SocketMonitor]:
 
 
 def speak(lane: Socket, events: SocketMonitor, router: Socket) -> None:
-    """Send a first message, and let the router record it as a listener does."""
+    """Send a first message, and let the router record the connection as a listener does."""
     kinds_until(events, monitor.HANDSHAKE_SUCCEEDED)
     lane.send(b"hello")
     route, word = router.recv_multipart(copy=False)
@@ -320,7 +322,7 @@ def test_who_is_admitted_and_says_nothing_makes_room_for_who_speaks(router: Sock
 
 
 def test_only_what_is_counted_is_listened_for(router: Socket) -> None:
-    # When descriptors run out, libzmq reports failing accepts in a busy loop.
+    # When descriptors run out, libzmq would report failed accepts continuously.
     from fastdist.distributed.sockets import authenticator
 
     (zap_domain,) = authenticator._zap_domains.values()
@@ -369,7 +371,7 @@ def test_a_member_that_comes_back_while_its_earlier_life_is_frozen_gets_in(route
             router.connections.spoke("1", route.bytes, int(word.get(zmq.SRCFD)))
         freeze(frozen.pid)
         lane, events = lane_of(1, router)
-        # The frozen process holds its connections until the member has been rejected for a while.
+        # The member is rejected until the connections of its frozen process are closed.
         kinds_until(events, monitor.HANDSHAKE_FAILED)
         speak(lane, events, router)
         lane.close()

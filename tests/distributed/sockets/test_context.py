@@ -1,4 +1,4 @@
-"""The single ZeroMQ context: it counts sockets, ends without a wait, and handles forks."""
+"""The single ZeroMQ context: it counts sockets, ends without waiting, and survives a fork."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_more_sockets_than_libzmq_allows_by_itself_can_be_made() -> None:
         while len(sockets) < 1_100:
             sockets.append(make_socket(zmq.PAIR, f"pair {len(sockets)}"))
     finally:
-        for socket in sockets:  # otherwise later tests would run out of descriptors
+        for socket in sockets:  # otherwise later tests would have too few descriptors
             socket.close()
     terminate()
 

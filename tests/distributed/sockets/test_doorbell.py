@@ -1,4 +1,4 @@
-"""The bell: any thread may ring it, a ring is received once, and close silences it for good."""
+"""The bell: any thread may ring it, a ring is received once, and a closed bell no longer rings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_waiting_ends_at_the_deadline_and_not_before(bell: Doorbell) -> None:
 def test_a_late_ring_does_not_write_into_somebody_elses_descriptor(bell: Doorbell) -> None:
     freed = bell.fileno()
     bell.close()
-    # The lowest free descriptor is used first; libzmq may have freed others meanwhile.
+    # The kernel assigns the lowest free descriptor first, and libzmq may have freed lower ones.
     pipes = [os.pipe()]
     while freed not in pipes[-1]:
         pipes.append(os.pipe())

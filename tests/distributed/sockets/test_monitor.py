@@ -24,7 +24,7 @@ PLAIN = NoSecurity()
 
 
 def kinds_until(events: SocketMonitor, last: str) -> list[str]:
-    """Return the kinds of events up to `last`, which must occur."""
+    """Return the kinds of events until an event of the kind `last`, which must occur."""
     kinds: list[str] = []
     deadline = time.monotonic() + 10
     while last not in kinds:
@@ -77,7 +77,8 @@ def test_closing_in_the_middle_of_events_does_not_stall_the_other_connections() 
         events = SocketMonitor(refused)
         connect(refused, endpoint, stranger, peer="rank:0")
         kinds_until(events, monitor.HANDSHAKE_FAILED)
-        # libzmq is about to report that it retries, has connected, was rejected, and so on.
+        # At this time libzmq is about to report that it retries, has connected, was rejected, and
+        # so on.
         refused.close()
     assert_carries(router, lane)
     router.close()

@@ -1,4 +1,4 @@
-"""fastdist's socket options, and errors of bind and connect."""
+"""The socket options that fastdist sets, and the errors of bind and connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The peer of an accepted connection, while it is open and after this end has closed it."""
+"""The address of an accepted connection's peer, before and after this end closes the connection."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_what_a_killed_owner_left_is_removed_by_the_next_one(base: Path) -> None
 def test_a_secret_that_is_withdrawn_as_it_is_looked_for_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(os.path, "exists", lambda path: True)  # as if the file had just vanished
+    monkeypatch.setattr(os.path, "exists", lambda path: True)  # as if the file vanished after this
     assert read_published_secret("127.0.0.1", 4410) is None
 
 

@@ -48,7 +48,7 @@ signal.pause()
 
 @pytest.fixture(params=["ipc", "tcp"])
 def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen]]:
-    """Yield the address of a listening process, and the process."""
+    """Yield the address at which another process listens, and this process."""
     endpoint = f"ipc://{tmp_path}/s" if request.param == "ipc" else "tcp://127.0.0.1:0"
     command = [sys.executable, "-c", _LISTEN, endpoint]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -58,7 +58,7 @@ def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, s
 
 
 def join(endpoint: str) -> standard_socket.socket:
-    """Return a plain connection on which nothing is sent."""
+    """Return a plain connection, over which the test sends nothing."""
     if endpoint.startswith("ipc://"):
         connection = standard_socket.socket(standard_socket.AF_UNIX)
         connection.connect(endpoint.removeprefix("ipc://"))
@@ -86,7 +86,7 @@ def test_a_process_that_runs_answers_and_one_that_stands_still_does_not(
         assert pulse.beat() is Beat.FINE
         wait_for_answer(pulse)
         freeze(process.pid)
-        # The answer to the last knock, and then knocks without an answer.
+        # The first beat has the answer to the knock before it; the next two beats find no answer.
         assert pulse.beat() is Beat.FINE
         assert [pulse.beat() for _ in range(2)] == [Beat.LATE, Beat.FROZEN]
         process.send_signal(signal.SIGCONT)
@@ -134,7 +134,7 @@ def test_where_nobody_can_be_asked_nobody_is_taken_for_frozen(tmp_path: Path) ->
             os.unlink(path)
             pulse.connected(connection.fileno())
             assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4
-        # The connection has ended, which is reported elsewhere.
+        # The connection has ended, but a pulse does not report that.
         assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4
     pulse.disconnected()
     assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4
@@ -189,7 +189,7 @@ def test_knocks_at_a_secured_door_leave_nothing_behind() -> None:
 def test_on_a_crowded_machine_more_knocks_may_stay_unanswered(tmp_path: Path) -> None:
     with standard_socket.socket(standard_socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "door"))
-        door.listen(8)  # and never accept a connection
+        door.listen(8)  # the test never accepts a connection
         with standard_socket.socket(standard_socket.AF_UNIX) as connection:
             connection.connect(str(tmp_path / "door"))
             pulse = Pulse()
@@ -236,15 +236,15 @@ def test_a_host_to_which_no_way_leads_is_silent(
     ):
         monkeypatch.setattr(pulse_module, "standard_socket", with_no_way)
         pulse.connected(connection.fileno())
-        # A socket that was never connected is readable, like one whose attempt has failed.
+        # The operating system reports an unconnected socket as readable, like a failed attempt.
         found = [pulse.beat() for _ in range(4)]
         assert found == [Beat.FINE, Beat.LATE, Beat.LATE, Beat.FROZEN]
-        # The silence continues although a reader has seen the failure between two beats.
+        # A reader has seen the failure between two beats, but the silence continues.
         pulse.look()
         assert pulse.knock is None and pulse.awaits_answer
         monkeypatch.setattr(NoWay, "there_is_one", True)
         assert pulse.beat() is Beat.FROZEN
-        # The cable is back: the knock of that beat arrives after the connection.
+        # The cable is connected again. The knock of that beat arrives after the first connection.
         for _ in range(2):
             door.accept()[0].close()
         wait_for_answer(pulse)

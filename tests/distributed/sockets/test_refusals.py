@@ -1,4 +1,4 @@
-"""Rejections, from a monitor's events: the rejected peers, and the reports about them."""
+"""Rejections, derived from a monitor's events: which peers were rejected, and what is reported."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ MALFORMED = int(zmq.PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_HELLO)
 
 
 class Door:
-    """A Refusals object fed by the test: each descriptor belongs to a host; the kernel's table is a
-    list.
+    """A Refusals object that the test feeds with events.
+
+    Each descriptor belongs to a host. A list stands for the kernel's table of closed connections.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:

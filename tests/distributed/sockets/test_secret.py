@@ -1,4 +1,4 @@
-"""The job's secret: its possible sources, and that it is never shown."""
+"""The job's secret: where it can come from, and that no text shows it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_derived_keys_depend_on_every_label_and_on_where_it_ends() -> None:
 
 
 def hkdf_sha256(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:
-    """Return HKDF as RFC 5869 writes it, block by block."""
+    """Return HKDF, computed block by block as RFC 5869 defines it."""
     extracted, block, output = hmac.digest(salt, key, "sha256"), b"", b""
     while len(output) < length:
         block = hmac.digest(extracted, block + info + bytes([len(output) // 32 + 1]), "sha256")
@@ -74,7 +74,7 @@ def hkdf_sha256(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:
 
 
 def test_derived_keys_are_those_of_the_standard() -> None:
-    # Check this reference implementation against test case 1 of RFC 5869.
+    # Check the reference implementation `hkdf_sha256` against test case 1 of RFC 5869.
     salt, info = bytes(range(13)), bytes(range(0xF0, 0xFA))
     assert hkdf_sha256(b"\x0b" * 22, salt, info, 42).hex() == (
         "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865"

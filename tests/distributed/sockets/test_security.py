@@ -1,4 +1,4 @@
-"""Admission over TCP, all ways in which libzmq is known to admit strangers, and the reports."""
+"""Admission over TCP, all known ways in which libzmq would admit strangers, and the reports."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def member(rank: int, secret: JobSecret = SECRET, job: str = "job", world: int =
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_a_member_is_let_in_and_its_rank_is_known(router: Socket, rank: int) -> None:
-    # The routing id is the peer's own claim; the rank follows from its key.
+    # The peer chooses its routing id freely, but its rank is derived from its key.
     lane = make_socket(zmq.DEALER, "lane", identity=b"I am rank 7")
     lane.set(zmq.SNDTIMEO, 10_000)
     connect(lane, endpoint_of(router), member(rank), peer="rank:0")
@@ -93,7 +93,7 @@ def test_whoever_does_not_hold_the_right_key_is_refused(
 
 
 def test_a_public_key_without_its_secret_is_refused(router: Socket) -> None:
-    """An attacker has all unencrypted traffic, and a member's public key."""
+    """An attacker knows all unencrypted traffic, and a member's public key."""
     lane = make_socket(zmq.DEALER, "thief")
     events = SocketMonitor(lane)
     lane.set(zmq.CURVE_SERVERKEY, zmq.curve_public(derive_secret_key(SECRET, "job", "rank:0")))
@@ -105,12 +105,12 @@ def test_a_public_key_without_its_secret_is_refused(router: Socket) -> None:
 
 
 def test_nobody_new_is_let_in_when_the_handler_has_died(router: Socket) -> None:
-    """If the handler has died, libzmq admits everyone without ZAP_ENFORCE_DOMAIN (issue 2711)."""
+    """If the handler has died, libzmq without ZAP_ENFORCE_DOMAIN admits all peers (issue 2711)."""
     handler = authenticator._handler
     assert handler is not None
     handler.stop()
     stranger = CurveSecurity.for_rank(JobSecret.generate(), "job", 1, 3)
-    stranger._secret = SECRET  # the stranger has the server's public key
+    stranger._secret = SECRET  # as if the stranger knew the server's public key
     assert first_verdict(endpoint_of(router), stranger) in FAILED
     assert first_verdict(endpoint_of(router), member(1)) in FAILED
 

@@ -1,4 +1,4 @@
-"""Sleeping on ZeroMQ sockets and descriptors: an arriving message always wakes the thread."""
+"""Sleeping on ZeroMQ sockets and descriptors: a message that arrives always wakes the thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_message_whose_edge_a_send_took_is_still_found(pair: tuple[Socket, Soc
     one, two = pair
     for i in range(200):
         one.send(b"to two")
-        # Each of these sends may consume the edge of the message that has just arrived at `two`.
+        # This send may consume the edge (the signal) of the message that has just arrived at `two`.
         two.send(b"to one")
         assert Waiter(two).wait(time.monotonic() + 10) == [two], i
         assert [two.recv(), one.recv()] == [b"to two", b"to one"]
@@ -52,7 +52,7 @@ def test_the_trap_is_real_and_passing_the_edge_on_mends_it(pair: tuple[Socket, S
     bell, poller = Doorbell(), select.poll()
     poller.register(int(two.get(zmq.FD)), select.POLLIN)
     one.send(b"to two")
-    assert has_message(two)  # as a sender on `two` does under the lock: the edge is consumed
+    assert has_message(two)  # consumes the edge, like another sender on `two` does under the lock
     assert poller.poll(0) == []
     bell.ring()
     waiter = Waiter(bell)

@@ -1,4 +1,4 @@
-"""A store hosted by this process, checks that it still works, and an impatient client."""
+"""A store that this process serves, checks that it still works, and a client that does not wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def served() -> Iterator[TCPStore]:
 
 
 def end_waits_once_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """End the timeout of a search for a store as soon as a listener exists."""
+    """End the wait of a client that searches for a store as soon as the client has connected."""
     is_seen = False
 
     class Monitor(SocketMonitor):

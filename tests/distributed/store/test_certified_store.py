@@ -32,7 +32,7 @@ def connect(port: int, path: str, rank: int | None) -> TCPStore:
 
 
 def without(path: str, folder: Path, *names: str) -> str:
-    """Return a copy of the certificates without the given names."""
+    """Copy the folder of certificates without the files with these names; return the new path."""
     shutil.copytree(path, folder)
     for name in names:
         os.unlink(folder / name)

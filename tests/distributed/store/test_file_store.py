@@ -1,4 +1,4 @@
-"""The file store beyond the contract: killed writers, foreign files, its secret."""
+"""The file store beyond the contract: killed writers, files that are not stores, and its secret."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_killed_writer_harms_nobody(path: str) -> None:
             adder.kill()
         total = store.add("n", 0)
         assert store.add("n", 1) == total + 1
-        # The killed writer had at most one unfinished append.
+        # Each killed writer has left at most one unfinished append.
         assert total - 2 <= len(store.get("log")) // 1000 <= total
 
 
@@ -132,7 +132,7 @@ def test_a_frozen_holder_of_the_lock_is_an_error_in_time_and_holds_up_no_reader(
 def test_close_ends_a_wait_for_the_lock(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FileStore(path, timeout=20)
     has_tried = threading.Event()
-    monkeypatch.setattr(store, "_try_lock", has_tried.set)  # returns None, as if locked
+    monkeypatch.setattr(store, "_try_lock", has_tried.set)  # returns None, as if a lock were held
     with ThreadPoolExecutor(1) as pool:
         locked = pool.submit(store.set, "key", "value")
         assert has_tried.wait(10)
@@ -264,7 +264,7 @@ def test_queues_are_there_when_a_file_is_opened_again(path: str) -> None:
             second.queue_pop("q")
         with pytest.raises(QueueEmptyError):
             second.queue_pop("q", block=False)
-        assert os.path.getsize(path) == size  # a failed pop writes nothing
+        assert os.path.getsize(path) == size  # a failed `queue_pop` writes nothing to the file
     with FileStore(path) as third:
         assert third.queue_len("q") == 0 and not third.check(["q"])
 
@@ -284,7 +284,7 @@ def test_a_value_that_another_took_meanwhile_is_waited_for_again(
         monkeypatch.setattr(LocalStore, "_ask", ask_late)
         fast.queue_push("q", "first")
         assert slow.queue_pop("q") == b"second" and taken == [b"first"]
-        # The value was taken, and no other value follows.
+        # This time another client takes the value, and no other value follows.
         taken.clear()
         fast.queue_push("q", "third")
         slow.set_timeout(0.05)

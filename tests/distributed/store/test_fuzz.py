@@ -15,6 +15,7 @@ from fastdist.core.errors import AuthenticationError, MessageError, StoreError
 from fastdist.distributed.sockets import connect, make_socket, tcp_endpoint
 from fastdist.distributed.store import FileStore, TCPStore
 from fastdist.distributed.store.access import client_security
+from fastdist.distributed.store.answers import require_ok
 from fastdist.distributed.store.requests import (
     MAX_KEY_BYTES,
     MAX_MEMBERS,
@@ -25,7 +26,6 @@ from fastdist.distributed.store.requests import (
     Status,
 )
 from fastdist.distributed.store.state import StoreState
-from fastdist.distributed.store.store import require_ok
 from fastdist.distributed.store.wire import (
     Question,
     Reply,
@@ -56,7 +56,7 @@ QUESTIONS = [
     Question(Op.WITHDRAW, 22, 1.0, [b"group", b"1", b"3"]),
     Question(Op.DISBAND, 23, 1.0, [b"group"]),
 ]
-# Values of arguments, before a mutator changes them.
+# Valid and invalid arguments of requests; a mutator may change them further.
 ARGUMENTS = [b"", b"key", b"-1", b"0", b"65536", b"999999999999999", b"9" * 5000, b"x" * 70_000]
 
 
@@ -93,7 +93,7 @@ def test_whatever_is_asked_the_dictionary_answers_and_stays_whole(many: int) -> 
             answers = state.submit(Request(op, broken, (b"route", number), now + timeout_s), now)
             answers += state.expire(now)
             if number % 200 == 0:
-                state.unwatch(state.watchers())  # as when their connections end
+                state.unwatch(state.watchers())  # as when the connections of the watchers end
             assert all(isinstance(answer, Answer) for answer in answers)
             waiting += 1 - sum(answer.status is not Status.CHANGED for answer in answers)
     assert waiting < many
@@ -143,7 +143,8 @@ def test_a_served_store_survives_whole_requests_with_any_arguments(
         lane.send_multipart(pack_question(Question(op, number, 0.0, arguments)))
         reply = unpack_reply(lane.recv_multipart())
         assert reply.request_id == number and server._thread.is_alive()
-        # A request that no client of ours sends is rejected with a text, without an internal error.
+        # Our clients send no such request. It is rejected with a text, and is not an internal
+        # error.
         assert b"mistake" not in b"".join(reply.frames), (op, arguments)
     lane.close()
     assert_serves(served)
@@ -256,7 +257,7 @@ def test_keys_and_values_are_kept_up_to_their_limits(excess: int) -> None:
 
 @pytest.mark.parametrize("world_size", [b"0", b"-1", b"%d" % (MAX_MEMBERS + 1), b"9" * 18])
 def test_a_group_of_more_members_than_there_are_ranks_is_refused(world_size: bytes) -> None:
-    # The error would list the missing members one by one.
+    # Such a group must be rejected, because an error would list its missing members one by one.
     refused = ask(StoreState(), Op.JOIN, b"group", b"0", world_size, b"value")
     assert refused.status is Status.REFUSED
     assert b"a group has 1 to 65536 members" in refused.frames[0]

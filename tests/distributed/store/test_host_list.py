@@ -57,7 +57,7 @@ def test_the_first_host_of_a_list_is_found(node_list: str, first: str) -> None:
         ("n[00x1]", "[00x1] holds '00x1', which is not a number"),
         ("n[3-1]", "[3-1] holds the range 3-1, which ends before it begins"),
         ("n[01x10]", "[01x10] holds the range 01x10, which ends before it begins"),
-        # Errors behind the first host count too: half a list is the wrong list.
+        # An error after the first host also makes the list invalid.
         ("n1,m[2-1]", "[2-1] holds the range 2-1, which ends before it begins"),
     ],
 )

@@ -19,14 +19,14 @@ from tests.standstill import Standstill
 
 @pytest.fixture
 def keyed() -> Iterator[TCPStore]:
-    """Yield a store with an explicit secret, which it does not publish."""
+    """Yield a store that was given a secret, and therefore publishes none."""
     store, _ = host_store(timeout=10, secret=JobSecret.generate())
     yield store
     store.close()
 
 
 def refused_within_3_s(port: int, **protection: object) -> str:
-    """Return the error of a long wait for a store; it must come within 3 s."""
+    """Start a long search for a store; return its error, which must be raised within 3 s."""
     began = time.monotonic()
     with Standstill() as stood, pytest.raises(AuthenticationError) as told:
         TCPStore("127.0.0.1", port, timeout=60, **protection)  # type: ignore[arg-type]
@@ -72,5 +72,5 @@ def test_a_secret_that_is_left_late_is_waited_for_and_nobody_is_warned() -> None
             coming.result(20).close()
         finally:
             withdraw_secret("127.0.0.1", port, left)
-    # Checks whether the port is open may be logged below WARNING, like health checks.
+    # The probes that check whether the port is open may be logged, but below WARNING.
     assert [line for level, line in told if level >= logging.WARNING] == []

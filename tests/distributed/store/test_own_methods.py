@@ -1,4 +1,4 @@
-"""Queues, clones, barriers and key lists of stores, and stores implemented by a program."""
+"""Queues, clones, barriers and key lists of stores, and stores that a program implements."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_keys_are_listed_and_clones_share_them(store: Any) -> None:
 
 
 class Minimal(Store):
-    """Has only the methods that a program must implement."""
+    """A store with only the methods that a program must implement."""
 
     def __init__(self) -> None:
         super().__init__()

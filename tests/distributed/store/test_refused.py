@@ -1,4 +1,4 @@
-"""A store's host gets reports of rejected clients: immediately, once each, and at its timeout."""
+"""A store's host reports rejected clients: each once and immediately, and again at a timeout."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.distributed.certificates import make_certificates
 from tests.distributed.test_strangers import CURVE_HELLO, greeting
 from tests.standstill import Standstill
 
-# After this time a host has noticed a stranger.
+# A host must notice a stranger within this time.
 HEARD_S = 2.0
 # The first message of a client with another secret.
 OTHER_KEY = greeting(b"CURVE") + b"\4\xc8" + CURVE_HELLO[:200]
-# A pattern for a stranger's number of attempts: at least three.
+# A pattern for the number of a stranger's attempts, which is at least three.
 TRIED = r"([3-9]|\d\d+)"
 
 
@@ -43,7 +43,7 @@ class Host:
         self._lines.put((level, line))
 
     def next_line(self) -> tuple[int, str]:
-        """Return the next line and its level; it must come in time."""
+        """Return the level of the next line, and the line, which must arrive within HEARD_S."""
         began = time.monotonic()
         with Standstill() as stood:
             told = self._lines.get(timeout=30)
@@ -56,7 +56,7 @@ class Host:
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
-    # These tests do not check how quickly a call gives up on a stuck store.
+    # The tests of this file do not check how quickly a call gives up on a store that is stuck.
     monkeypatch.setattr(connection, "_GRACE_S", 10.0)
     host = Host(secret=JobSecret.generate())
     with host.store:
@@ -119,9 +119,9 @@ def test_a_member_with_a_secret_is_named_to_a_host_without_security() -> None:
 
 
 def wait_until_counted(host: Host, reason: refusals.Reason, count: int) -> None:
-    """Wait until a thread of the host has counted `count` clients.
+    """Wait until a thread of the host has counted `count` rejections for this reason.
 
-    A request to the host would end its search for the clients' addresses.
+    The test must not send a request to the host: a request ends the search for clients' addresses.
     """
     assert host.store._server is not None
     counts, found = host.store._server._refusals._counts, 0
@@ -154,7 +154,7 @@ def test_a_member_that_waits_in_vain_hears_it_from_the_host(host: Host) -> None:
 
 
 def knock(port: int, words: bytes, host: str = "127.0.0.1") -> None:
-    """Send bytes from an address of this machine, and wait until the peer closes."""
+    """Send bytes from `host`, an address of this machine, and wait until the store disconnects."""
     with socket.create_connection(("127.0.0.1", port), 10, source_address=(host, 0)) as scanner:
         try:
             scanner.sendall(words)
@@ -165,7 +165,7 @@ def knock(port: int, words: bytes, host: str = "127.0.0.1") -> None:
 
 
 def refused_by(host: Host, count: int) -> list[str]:
-    """Return the reports of rejected clients, once they cover `count` clients."""
+    """Return the reports of rejected clients, as soon as the reports cover `count` clients."""
     deadline = time.monotonic() + 30
     while True:
         _, *lines = host.store.query_host()
@@ -181,7 +181,7 @@ def test_a_scanner_that_comes_again_and_again_gives_one_line_and_no_alarm(host: 
     level, line = host.next_line()
     assert level == logging.INFO and "it does not run fastdist" in line
     lines = refused_by(host, 20)
-    # A connection may close before its address can be read.
+    # A connection may be closed before its address can be read, which adds a second line.
     assert all("it does not run fastdist" in line for line in lines) and len(lines) <= 2
 
 
@@ -197,7 +197,7 @@ def test_a_flood_from_many_addresses_gives_a_bounded_number_of_lines(host: Host)
 def test_a_host_that_stood_still_knows_from_where_they_came(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader of libzmq's events stops for longer than the kernel keeps closed connections."""
+    """Events of libzmq are read only after the kernel has forgotten the closed connections."""
     happened, is_awake = refusals.Refusals.happened, threading.Event()
 
     def once_awake(told: refusals.Refusals, event: SocketEvent) -> None:
@@ -243,7 +243,7 @@ def test_a_master_that_waits_for_its_members_says_in_its_error_who_was_refused(p
 
 
 def test_members_that_wait_for_long_are_not_told_of_as_refused(host: Host) -> None:
-    """Members probe the store's port each second to check whether its process runs."""
+    """Each second, members check by a connection to the store's port whether its process runs."""
     with TCPStore("127.0.0.1", host.port, timeout=3.5, secret=host.store.job_secret) as member:
         with pytest.raises(StoreTimeoutError):
             member.wait(["what nobody sets"])

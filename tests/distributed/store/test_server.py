@@ -49,7 +49,7 @@ def test_half_open_connections_are_closed_by_the_store(served: TCPStore) -> None
     assert_serves(served)
     for peer in peers:
         peer.settimeout(15)
-        # libzmq sends its greeting, gets none for HANDSHAKE_IVL, and closes the connection.
+        # libzmq sends its greeting, receives none within HANDSHAKE_IVL, and closes the connection.
         while peer.recv(4096):
             pass
         peer.close()

@@ -1,4 +1,4 @@
-"""The dictionary without I/O: answers, timeouts, and no leaked state."""
+"""The store's dictionary without I/O: answers, timeouts, and no state that is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract tests that every store passes, with two handles on one dictionary."""
+"""The contract tests that every store passes, with two handles on the same dictionary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.standstill import Standstill
 
 
 class Handles(NamedTuple):
-    """Two handles on one store; a hash store has only one, used for both."""
+    """Two handles on one store. A hash store has only one handle, which is used as both."""
 
     one: Store
     two: Store
@@ -65,7 +65,7 @@ def open_prefix(folder: Path) -> Handles:
 def handles(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Handles]:
-    # How quickly a call gives up on a stuck store is not part of the contract.
+    # The contract does not say how quickly a call gives up on a store that is stuck.
     monkeypatch.setattr(connection, "_GRACE_S", 10.0)
     monkeypatch.setattr(tcp_store, "_CONNECT_TO_JOIN_S", 10.0)
     opened: Callable[[Path], Handles] = request.param

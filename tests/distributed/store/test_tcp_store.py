@@ -1,4 +1,4 @@
-"""TCPStore, apart from the contract of all stores: admission, strangers, and lost processes."""
+"""TCPStore beyond the contract of all stores: admission, strangers, and lost processes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_who_comes_just_as_the_store_closes_is_not_told_that_its_secret_is_wrong
 
     def judge_late(question: list[bytes]) -> Verdict:
         if not somebody_came.is_set():
-            # Simulate a store that has closed while libzmq finishes a handshake.
+            # Simulate a store that closes before libzmq has finished a handshake with a client.
             with monkeypatch.context() as patch:
                 patch.setattr(authenticator, "_zap_domains", {})
                 verdict = judge(question)
@@ -216,7 +216,7 @@ def test_a_connection_that_broke_while_it_idled_is_made_anew(served: TCPStore) -
     client = TCPStore("127.0.0.3", served.port, timeout=20, secret=served.job_secret)
     client.set("key", "value")
     way.cut()
-    assert way.was_tried.wait(10)  # the client has noticed the break by then
+    assert way.was_tried.wait(10)  # the client has noticed the broken connection
     way.mend()
     assert client.get("key") == b"value"
     client.close()
@@ -230,7 +230,7 @@ def test_a_call_that_does_not_end_does_not_keep_the_port(monkeypatch: pytest.Mon
     try:
         with pytest.raises(StoreError, match="1 calls did not end"):
             store.close()
-        # A thread of libzmq frees the port a moment later.
+        # A thread of libzmq frees the port a moment after the store was closed.
         deadline = time.monotonic() + 5
         while not can_be_taken(port):
             assert time.monotonic() < deadline
@@ -381,7 +381,7 @@ def test_what_the_host_says_of_the_world_counts_before_it_has_joined(port: int) 
 
 @pytest.fixture
 def has_asked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return an event that is set after the first GET, when there is a connection to lose."""
+    """Return an event that is set after the first GET request, when the client has a connection."""
     asked, send = threading.Event(), Connection.send
 
     def send_and_tell(self: Connection, op: Op, arguments: list[bytes], timeout_s: float) -> int:
@@ -484,14 +484,15 @@ def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
         monkeypatch.setattr(client, "_pause", lambda _: pytest.fail("it waits"))
         (idle,) = client._idle
         host.close()
-        # The break must have arrived, or the request would be sent and lost with the connection.
+        # The client must know that the connection is broken. Otherwise it would send the request,
+        # and lose it.
         assert idle._events is not None and idle._events.socket.poll(10_000)
         with pytest.raises(StoreLostError, match="its owner has withdrawn its secret"):
             client.get("key")
 
 
 def test_a_host_that_exits_normally_leaves_no_secret_behind() -> None:
-    # Start a program instead of forking one, so that a separate interpreter exits.
+    # Run a new program instead of a forked process, so that an interpreter exits normally.
     ran = subprocess.run(
         [sys.executable, "-c", HOST], input="", capture_output=True, text=True, check=True
     )
@@ -531,7 +532,7 @@ def test_who_joins_hears_that_the_store_went_between_two_of_its_questions(
 ) -> None:
     host, port = host_store()
     monkeypatch.setattr(wait_log, "_FIRST_S", 0.05)
-    # Close the store after an answer, before the next request.
+    # Close the store when the client waits between an answer and its next request.
     monkeypatch.setattr(WaitLog, "tell", lambda line, whom: host.close())
     with (
         TCPStore("127.0.0.1", port, timeout=60, secret=host.job_secret) as client,

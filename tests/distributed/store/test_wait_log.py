@@ -28,7 +28,7 @@ from tests.distributed.way import Way
 
 
 class Terminal(io.StringIO):
-    """A stream that claims to be a terminal."""
+    """A text stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -118,7 +118,7 @@ def test_a_process_without_stderr_waits_in_silence(
 
 
 class Broken(Terminal):
-    """A terminal, or a pipe, whose reader has gone."""
+    """A terminal or pipe that nobody reads any more, so that a flush fails."""
 
     def flush(self) -> None:
         raise BrokenPipeError
@@ -149,7 +149,7 @@ def test_a_failed_wait_does_not_say_that_it_goes_on(clock: list[float]) -> None:
         (0, "0", [1], True),
         (1, "1", [2], False),
         (1, "1", [0], True),
-        (6, "2", [4], False),  # rank 5 is present
+        (6, "2", [4], False),  # rank 5 has joined already
         (6, "2", [4, 5], True),
         (6, "0", [1], True),
         (6, "", [1], True),
@@ -207,7 +207,7 @@ def test_who_joins_tells_who_is_missing_and_goes_on(
 
 
 def _seconds_in(told: str, error: Exception) -> float:
-    """Return the time matched by the pattern's group."""
+    """Return the seconds in an error's text, which the first group of the pattern matches."""
     found = re.search(told, str(error))
     assert found is not None, str(error)
     return float(found[1])
@@ -220,7 +220,7 @@ def test_who_joins_in_vain_is_told_the_whole_time() -> None:
         store.join("group", 0, b"a", 3, 0.3, who="'w0' (rank 0)")
     waited_s = _seconds_in(r"2 of 3 ranks did not come within ([\d.]+) s", told.value)
     assert told.value.missing == ("1", "2")
-    assert 0.3 <= waited_s <= time.monotonic() - began + 0.001  # the message is rounded to 1 ms
+    assert 0.3 <= waited_s <= time.monotonic() - began + 0.001  # the message rounds to 1 ms
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_who_joins_hears_at_once_who_was_missing_when_the_host_gave_up(
 
 
 def _give_up_for(host: TCPStore, last: str) -> None:
-    """Join as rank 0 with short timeouts until only `last` is missing."""
+    """Join as rank 0 with short timeouts, until `last` is the only rank that is missing."""
     deadline = time.monotonic() + 10
     missing: tuple[str, ...] = ()
     while missing != (last,):
@@ -272,7 +272,7 @@ def test_who_joins_keeps_the_names_where_the_store_is_cut_off(
 
 
 class SlowStore:
-    """A served store that answers nothing until `release` is set, and a client of it."""
+    """A served store that answers nothing until `release` is set, and a client of this store."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.release = threading.Event()
@@ -288,7 +288,7 @@ class SlowStore:
         self.client = TCPStore("127.0.0.1", port, timeout=20)
         monkeypatch.setattr(server, "_serve_one", serve_late)
         monkeypatch.setattr(connection, "_GRACE_S", 0.05)
-        # Connecting always succeeds, also on a busy machine; only the answers are missing.
+        # A connection always succeeds in time, even on a busy machine; only answers are missing.
         monkeypatch.setattr(tcp_store, "_CONNECT_TO_JOIN_S", 10.0)
 
     def close(self) -> None:
@@ -345,4 +345,4 @@ def test_a_store_that_never_comes_is_told_with_the_whole_time(port: int) -> None
     with pytest.raises(StoreTimeoutError) as error:
         rendezvous(f"tcp://127.0.0.1:{port}", 1, 2, timeout=0.3)
     waited_s = _seconds_in(r"no store at .* in time: .*; waited ([\d.]+) s", error.value)
-    assert 0.3 <= waited_s <= time.monotonic() - began + 0.001  # the message is rounded to 1 ms
+    assert 0.3 <= waited_s <= time.monotonic() - began + 0.001  # the message rounds to 1 ms

@@ -1,4 +1,4 @@
-"""Samplers have no reference formula: test_random_distributions.py tests them."""
+"""Random results have no reference formula: test_random_distributions.py tests the samplers."""
 
 from __future__ import annotations
 

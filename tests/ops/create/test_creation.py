@@ -310,7 +310,7 @@ def test_full_of_a_number_of_numpy_has_the_dtype_of_pythons() -> None:
 
 
 class _Foreign:
-    """A tensor of another library, as NumPy sees it."""
+    """A tensor of another library, which NumPy can only read through `__array__`."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.held = array
@@ -335,7 +335,7 @@ def test_a_tensor_of_another_library_keeps_its_dtype_and_is_copied(dtype: Any) -
     assert fd.tensor(_Foreign(np.array(1, dtype))).shape == ()
 
 
-# The results are PyTorch 2.13's, which counts from both ends in the requested dtype.
+# The results are those of PyTorch 2.13, which computes from both ends in the requested dtype.
 @pytest.mark.parametrize(
     ("start", "end", "steps", "dtype", "expected"),
     [
@@ -345,7 +345,7 @@ def test_a_tensor_of_another_library_keeps_its_dtype_and_is_copied(dtype: Any) -
         (-3, 3, 4, "uint8", [253, 169, 86, 3]),
         (-3, 3, 4, "int8", [-3, -1, 1, 3]),
         (0, 10, 1, "bool", [False]),
-        # PyTorch gives NaN and infinity, because the difference overflows the dtype.
+        # PyTorch gives NaN and infinity for these, because the difference overflows the dtype.
         (-3e38, 3e38, 2, "float32", [-3.0000000054977558e38, 3.0000000054977558e38]),
         (-65504, 65504, 5, "float16", [-65504.0, -32752.0, 0.0, 32752.0, 65504.0]),
         (1.5e308, -1.5e308, 3, "float64", [1.5e308, 0.0, -1.5e308]),

@@ -101,7 +101,7 @@ def test_from_file_refuses_a_file_that_is_missing_or_short(tmp_path: Path) -> No
 
 
 def test_a_storage_in_a_file_is_shared_by_its_slices_and_tensors(tmp_path: Path) -> None:
-    # Do what safetensors does: take the bytes of the file, a slice for each tensor, then its dtype.
+    # As in safetensors: map the bytes of the file, take a slice for each tensor, then set a dtype.
     path = tmp_path / "numbers"
     path.write_bytes(b"head" + np.arange(4, dtype=np.int16).tobytes())
     storage = fd.UntypedStorage.from_file(str(path), nbytes=12)

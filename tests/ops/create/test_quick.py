@@ -1,4 +1,4 @@
-"""The fast creation functions give the values, errors and dtypes of the general ones."""
+"""The fast creation functions give the same values, errors and dtypes as the general functions."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_few_steps_are_spaced_as_by_the_general_function() -> None:
 def test_few_integers_are_those_of_the_general_function() -> None:
     for low, high, shape in ((0, 10, (8, 8)), (-3, 1 << 61, (6,)), (5, 6, (2, 1)), (0, 7, (0, 2))):
         drawn = []
-        for how in ({}, {"dtype": fastdist.int64}):  # the second one takes the general path
+        for how in ({}, {"dtype": fastdist.int64}):  # `dtype` leads to the general path
             fastdist.manual_seed(3)
             drawn.append(fastdist.randint(low, high, shape, **how))
             drawn.append(fastdist.randint(high, shape, **how))

@@ -1,4 +1,4 @@
-"""Random tensors: seeds reproduce them, moments are right, and dtype and device are respected."""
+"""Random tensors: seeds reproduce them; their moments, dtype and device are right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import fastdist as fd
 from tests.ops.cases import F
 
-# Each function draws on the given device.
+# Each function draws numbers on the device that is passed.
 DRAWS: dict[str, Callable[[str], fd.Tensor]] = {
     "rand": lambda at: fd.rand(3, 4, device=at),
     "randn": lambda at: fd.randn((3, 4), dtype=fd.float64, device=at),
@@ -53,7 +53,7 @@ def test_every_device_draws_the_same_numbers(name: str, device: str) -> None:
         assert str(first.device) == str(second.device) == at
         drawn.append([first.tolist(), second.tolist()])
     if device == "cuda:0" and name == "randn":
-        # The random bits are equal, but a GPU rounds logarithm and cosine differently.
+        # The random bits are equal, but a GPU rounds the logarithm and the cosine differently.
         np.testing.assert_allclose(drawn[0], drawn[1], rtol=1e-14, atol=1e-15)
     else:
         assert drawn[0] == drawn[1]

@@ -216,7 +216,7 @@ def test_numbers_at_both_ends_find_places_that_have_a_chance(
 
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
 def test_draws_without_replacement_in_half_types_keep_their_law(dtype: Any) -> None:
-    """Quotients in half types overflow or are equal, and ties would favour the first elements."""
+    """In half types, random quotients overflow or tie, which would favour the first elements."""
     fd.manual_seed(1)
     large = fd.full((4000, 4), 6e4, dtype=dtype).multinomial(1)
     assert float((large == 0).double().mean()) == pytest.approx(0.25, abs=0.03)

@@ -21,12 +21,12 @@ def np_parts(x: np.ndarray) -> np.ndarray:
 
 
 def of_real(ours: Callable[..., Any], numpys: Callable[..., Any], *shapes: Any) -> list[Case]:
-    """Return samples of real numbers with a complex transform."""
+    """Return samples of a transform from real to complex numbers, one for each shape."""
     return [case(lambda x: parts(ours(x)), lambda x: np_parts(numpys(x)), one) for one in shapes]
 
 
 def of_complex(ours: Callable[..., Any], numpys: Callable[..., Any], *shapes: Any) -> list[Case]:
-    """Return samples of complex numbers with a complex transform."""
+    """Return samples of a transform from complex to complex numbers, one for each shape."""
     return [
         case(
             lambda a, b: parts(ours(fd.complex(a, b))),
@@ -39,7 +39,7 @@ def of_complex(ours: Callable[..., Any], numpys: Callable[..., Any], *shapes: An
 
 
 def to_real(ours: Callable[..., Any], numpys: Callable[..., Any], *shapes: Any) -> list[Case]:
-    """Return samples with a real transform, for complex and for real inputs."""
+    """Return samples of a transform to real numbers: complex inputs, and one real input."""
     return [
         *[
             case(lambda a, b: ours(fd.complex(a, b)), lambda a, b: numpys(a + 1j * b), one, one)
@@ -50,7 +50,7 @@ def to_real(ours: Callable[..., Any], numpys: Callable[..., Any], *shapes: Any) 
 
 
 def np_hfftn(x: np.ndarray, last: int, norm: str | None = None) -> np.ndarray:
-    """Return the real transform along the last two axes."""
+    """Return the transform of half-spectra to real numbers along the last two axes."""
     other = np.fft.fft(x, axis=-2, norm=norm)
     return np.fft.hfft(other, last, norm=norm)
 
@@ -60,7 +60,7 @@ def np_ihfftn(x: np.ndarray, norm: str | None = None) -> np.ndarray:
 
 
 def np_stft(x: np.ndarray, w: np.ndarray, hop: int, center: bool = False) -> np.ndarray:
-    """Return the transforms of all windows, as (..., frequencies, windows)."""
+    """Return the transforms of all windows, in the shape (..., frequencies, windows)."""
     if center:
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(len(w) // 2,) * 2], "reflect")
     starts = range(0, x.shape[-1] - len(w) + 1, hop)
@@ -70,7 +70,7 @@ def np_stft(x: np.ndarray, w: np.ndarray, hop: int, center: bool = False) -> np.
 
 
 def np_istft(x: np.ndarray, w: np.ndarray, hop: int) -> np.ndarray:
-    """Return the signal from transforms of windows as long as the window function, unpadded."""
+    """Return the signal of given transforms, whose length is the window's; nothing is padded."""
     n = len(w)
     stretches = np.fft.irfft(x.swapaxes(-1, -2), n) * w
     whole = n + hop * (x.shape[-1] - 1)
@@ -281,7 +281,7 @@ CASES: dict[str, list[Case]] = {
     ],
 }
 COVERED_BY = {"fft_c2c": "fft.fftn", "fft_r2c": "fft.rfftn", "fft_c2r": "fft.irfftn"}
-# No transform supports half types, but functions that only move or create numbers support them.
+# No transform supports half types. Functions that only move or create numbers do.
 NO_HALF = {
     f"{name}-{place}"
     for name, cases in CASES.items()

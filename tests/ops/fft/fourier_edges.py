@@ -1,4 +1,4 @@
-"""Fourier transforms without elements, without axes, and of infinite values: edge_cases.py."""
+"""Fourier transforms without elements, without axes, and of infinite values: see edge_cases.py."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import fastdist.fft as FT
 from tests.ops.cases import case, plain
 from tests.ops.fft.fourier_cases import CASES, NO_HALF, parts
 
-# Each element affects all others, by sums whose order differs between libraries. So it is undefined
-# which results become NaN or infinite.
+# Each element affects all results, through sums whose order differs between libraries. Therefore
+# it is undefined which results of infinite inputs are NaN or infinite.
 FINITE_ALONE = frozenset(NO_HALF)
 NAMES_THE_SIZE = {
     (name, i) for name in ("fft.hfft2", "stft", "istft") for i in range(len(CASES[name]))
 }
-WITHOUT_EMPTY = {"istft"}  # rejects an empty input, as in PyTorch
+WITHOUT_EMPTY = {"istft"}  # rejects empty inputs, as PyTorch does
 EMPTY = {
     "stft": [
         case(

@@ -160,7 +160,7 @@ def test_who_gives_no_window_and_who_wants_more_than_there_is_is_warned() -> Non
     x = drawn(64).detach()
     with pytest.warns(UserWarning, match="A window was not provided"):
         fd.stft(x, 8, return_complex=True)
-    stretches = fd.stft(x, 8, return_complex=True)  # a second warning would be an error
+    stretches = fd.stft(x, 8, return_complex=True)  # warns only once: pytest makes warnings errors
     with pytest.warns(UserWarning, match="A window was not provided"):
         fd.istft(stretches, 8)
     with pytest.warns(UserWarning, match="The length of signal is shorter than the length param"):

@@ -1,4 +1,4 @@
-"""`x[...]` and `x[...] = y` under vmap: one call gives the results of a loop."""
+"""`x[...]` and `x[...] = y` under vmap give the results of a loop over the batch."""
 
 from __future__ import annotations
 

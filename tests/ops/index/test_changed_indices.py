@@ -1,7 +1,7 @@
-"""Indices that change between a call and its gradient, or inside a tensor that holds them.
+"""Indices that change between a call and its gradient, or inside a sparse tensor.
 
-However they change, a function that reads them raises or gives a right result, and accesses no
-other memory. An in-place change of a tensor that a Node saved raises PyTorch's error.
+However the indices change, a function that reads them raises or gives a right result, and accesses
+no other memory. If a Node has saved a tensor that changes in place, PyTorch's error is raised.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.kernels.index_calls import BAD
 
 
 class Case(NamedTuple):
-    """A result that depends on leaves, and the indices that its gradient needs."""
+    """The result of a call on leaves, and the indices that the gradient of the call reads."""
 
     result: Any
     index: Any
@@ -39,19 +39,19 @@ def places(most: int, *shape: int) -> Any:
 
 
 def returned(call: Callable[[Any], Any], *shape: int) -> Case:
-    """Return the case of a call that returns values and indices."""
+    """Return the case of a call that returns values and indices; the gradient reads the indices."""
     x = numbers(*shape)
     values, indices = call(x)
     return Case(values, indices, (x,))
 
 
 def given(call: Callable[..., Any], index: Any, *shapes: tuple[int, ...]) -> Case:
-    """Return the case of a call that takes leaves of these shapes and an index."""
+    """Return the case of a call on leaves of the given shapes and an index."""
     leaves = tuple([numbers(*shape) for shape in shapes])
     return Case(call(*leaves, index), index, leaves)
 
 
-# A small size, and one at which compiled loops are used.
+# A small size, and a size for which compiled loops are used.
 SIDES = {"small": 6, "large": 72}
 
 
@@ -61,7 +61,7 @@ def cases(n: int) -> dict[str, Callable[[], Case]]:
 
 
 def cases_of_results(n: int) -> dict[str, Callable[[], Case]]:
-    """Return the cases whose indices are a result."""
+    """Return the cases in which the call itself returns the indices."""
     square, image, line, space = (n, n), (2, 3, n, n), (2, 3, 8 * n), (1, 2, n, n, 2)
     pool: Any = {"return_indices": True}
     return {
@@ -162,7 +162,7 @@ WAYS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def passed(make: Callable[[], Case], change: Callable[[Any, int], Any]) -> str:
-    """Return "fine" if each change makes the gradient raise, or leaves it as it was."""
+    """Return "fine" if, after each change, the gradient raises an error or is still right."""
     found = set()
     fd.manual_seed(0)
     expected = gradients(make())
@@ -178,7 +178,7 @@ def passed(make: Callable[[], Case], change: Callable[[Any, int], Any]) -> str:
             found.add("fine")
         else:
             right = all(fd.equal(a, b) for a, b in zip(ours, expected, strict=True))
-            # A negative index may count from the end, and then be valid.
+            # -5 may be valid, because it counts from the end; then the gradient may differ.
             found.add("fine" if right or bad == -5 else f"{bad} is believed")
     return ", ".join(sorted(found))
 
@@ -333,7 +333,7 @@ def race(rounds: int) -> str:
                 array[7] = kept
 
     thread, interval = threading.Thread(target=spoil), sys.getswitchinterval()
-    # Otherwise most of the time is spent waiting for the other thread's 5 ms to end.
+    # A thread can run for 5 ms by default, and the other one would mostly wait.
     sys.setswitchinterval(1e-4)
     thread.start()
     try:
@@ -344,7 +344,7 @@ def race(rounds: int) -> str:
                     if found.requires_grad:
                         found.sum().backward()
                 except (IndexError, RuntimeError):
-                    pass  # the right reaction to a wrong index
+                    pass  # the expected error for a wrong index
     finally:
         over.set()
         thread.join()

@@ -1,4 +1,4 @@
-"""Index tensors along an axis: their range, negative indices, and their dtypes."""
+"""Index tensors along an axis: their range, negative indices and dtypes."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_bytes_of_numpy_are_a_mask_as_those_of_a_tensor_are() -> None:
 def test_the_gradient_of_a_few_rows_is_the_only_array_of_the_table_s_size() -> None:
     table = fd.ones(20_000, 4, requires_grad=True)
     peak_bytes = []
-    for _ in range(2):  # the first iteration may also load modules
+    for _ in range(2):  # only the second counts; the first may load modules
         table.grad = None
         found = F.embedding(fd.tensor([3, 7, 3]), table).sum()
         tracemalloc.start()
@@ -184,7 +184,7 @@ def test_an_index_of_two_axes_is_an_index_error(name: str) -> None:
 
 def test_scatter_of_plain_tensors_is_that_of_observed_ones() -> None:
     x, src = fd.arange(12.0).reshape(3, 4), -fd.arange(20.0).reshape(4, 5)
-    index = fd.tensor([[2, 0, 0], [1, 1, 3]])  # of two writes to one element the last one stays
+    index = fd.tensor([[2, 0, 0], [1, 1, 3]])  # two writes to one element: the last one counts
     found = x.scatter(1, index, src)
     with fd.profiler.profile():
         observed = x.scatter(1, index, src)

@@ -1,4 +1,4 @@
-"""The fast path for writes at an index: results, versions, and cases for the general path."""
+"""The fast path for writes at an index: results, versions, and calls that use the general path."""
 
 from __future__ import annotations
 

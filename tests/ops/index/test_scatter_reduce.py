@@ -1,4 +1,4 @@
-"""Gradients of scatter_reduce at ties, 0 and NaN, against PyTorch and differences."""
+"""Gradients of scatter_reduce at ties, 0 and NaN, compared with PyTorch and finite differences."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.ops.differences import check_first_order, check_second_order, generat
 
 INDEX = [0, 1, 2, 0, 0, 4, 6, 6]
 NAN = math.nan
-# For x = [1, NaN, 2, 5, 0, 0, 2] and src = [2, 3, NaN, 1, 1, 0, 0, 0]: gradients by x and by src in
-# PyTorch 2.13.
+# Gradients of the sum by x and by src in PyTorch 2.13, for x = [1, NaN, 2, 5, 0, 0, 2] and
+# src = [2, 3, NaN, 1, 1, 0, 0, 0].
 SLOPES = {
     ("sum", True): ([1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]),
     ("sum", False): ([0, 0, 0, 1, 0, 1, 0], [1, 1, 1, 1, 1, 1, 1, 1]),

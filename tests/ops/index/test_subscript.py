@@ -1,4 +1,4 @@
-"""Valid indices, and their results."""
+"""Indexing by `x[...]` with each kind of valid index."""
 
 from __future__ import annotations
 

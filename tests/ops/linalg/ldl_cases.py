@@ -10,7 +10,7 @@ from tests.ops.linalg.linalg_cases import np_lu, of_regular
 
 
 def np_ldl(x: np.ndarray) -> np.ndarray:
-    """Return L, with D on its diagonal, of a symmetric matrix without swaps."""
+    """Return the LDL factors of a symmetric matrix without swaps: L, with D on the diagonal."""
     below = np.tril(np_lu(x))
     sizes = np.diagonal(below, 0, -2, -1)
     units = np.tril(np_lu(x), -1)

@@ -1,4 +1,4 @@
-"""Sample calls of linear algebra: each on matrices far from singular, alone and in batches.
+"""Sample calls of linear algebra, on single matrices and batches that are far from singular.
 
 The signs of eigenvectors and singular vectors are LAPACK's choice, so samples use their
 squares.
@@ -25,7 +25,7 @@ def one_like(x: fd.Tensor) -> fd.Tensor:
 
 
 def definite(x: fd.Tensor) -> fd.Tensor:
-    """Return symmetric matrices with eigenvalues above 2 that are far from each other."""
+    """Return symmetric matrices whose eigenvalues are above 2 and far from each other."""
     steps = fd.arange(x.shape[-1], device=x.device).to(x.dtype)
     return 0.2 * (x @ x.mT) + one_like(x) * (2 + 3 * steps)
 
@@ -70,7 +70,7 @@ def of_definite(ours: Callable[..., Any], numpys: Callable[..., Any]) -> list[Ca
 def of_regular(
     ours: Callable[..., Any], numpys: Callable[..., Any], *others: INDEX, **more: Any
 ) -> list[Case]:
-    """Return samples of functions of a square matrix: of shape (3, 3), a batch, and others."""
+    """Return samples of a function of a regular matrix: one of shape (3, 3), and a batch of two."""
     return [
         case(
             lambda x, *y: ours(regular(x), *y),
@@ -99,7 +99,7 @@ def np_lower(x: np.ndarray) -> np.ndarray:
 
 
 def np_lu(x: np.ndarray) -> np.ndarray:
-    """Return L (without its unit diagonal) and U of a matrix in one matrix, without row swaps."""
+    """Return the LU factors without row swaps in one matrix; the unit diagonal of L is omitted."""
     x = x.copy()
     for k in range(min(x.shape[-2:])):
         x[..., k + 1 :, k] /= x[..., k, None, k]
@@ -127,7 +127,7 @@ def np_reflected(a: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 
 def swapped(x: Any) -> Any:
-    """Return reordered rows, so that a factorization swaps them back."""
+    """Return the rows in another order, so that a factorization with pivoting swaps them."""
     return x[..., [1, 2, 0], :]
 
 
@@ -336,7 +336,7 @@ RANKS = {
     "linalg.pinv": [
         *of_spread(LA.pinv, np.linalg.pinv),
         *of_definite(lambda x: LA.pinv(x, hermitian=True), np_inv),
-        # Rank 1 throughout.
+        # An outer product has rank 1 for all x and y.
         case(
             lambda x, y: LA.pinv(fd.outer(x, y)),
             lambda x, y: np.outer(y, x) / (x @ x) / (y @ y),
@@ -517,11 +517,11 @@ COVERED_BY = {
     "reflectors": "geqrf",
     "pseudo_inverse": "linalg.pinv",
 }
-# Random, or removed from PyTorch: tests/ops/linalg/test_linalg.py calls them.
+# Functions without samples, as they are random or removed from PyTorch: see test_linalg.py.
 ELSEWHERE = frozenset(
     {"svd_lowrank", "pca_lowrank", "eig", "lstsq", "matrix_rank", "solve", "symeig"}
 )
-# Neither PyTorch nor fastdist has LAPACK for float16; these functions do not need it.
+# For float16, neither PyTorch nor fastdist has LAPACK. These functions work without LAPACK.
 HALF = {
     "linalg.vector_norm", "linalg.norm", "frobenius_norm", "matrix_power", "linalg.matrix_exp",
     "matrix_exp", "linalg.multi_dot", "chain_matmul", "linalg.matmul", "linalg.vecdot",

@@ -16,13 +16,14 @@ from tests.ops.linalg.linalg_cases import HALF
 
 CASES = linalg_cases.CASES | ldl_cases.CASES
 
-# LAPACK rejects values that are not finite, or gives NaN where NumPy's formula does not.
+# Not tested at infinity: LAPACK rejects such values, or gives NaN where NumPy's formula does not.
 FINITE_ALONE = frozenset(
     f"{name}-{i}"
     for name in CASES.keys() - HALF | {"linalg.matrix_exp", "matrix_exp", "matrix_power"}
     for i in range(len(CASES[name]))
 )
-# Samples with a size in their arguments or formula, and samples that reject tensors without axes.
+# Samples (op, index): first those with a size in their arguments or formula, then those that reject
+# tensors without axes.
 NAMES_THE_SIZE = {
     ("linalg.vander", 0), ("linalg.tensorinv", 0), ("linalg.lu_factor", 6), ("linalg.lu_factor", 7),
     ("linalg.qr", 6), ("linalg.qr", 7), ("linalg.lstsq", 2), ("geqrf", 0),
@@ -38,7 +39,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def refusing(name: str) -> Callable[[fd.Tensor], object]:
-    """Return a function that passes one tensor without axes for each tensor argument."""
+    """Return a function that passes the same tensor for each tensor argument of the op."""
     function = getattr(LA if name.startswith("linalg.") else fd, name.removeprefix("linalg."))
     taken = [p for p in inspect.signature(function).parameters.values() if p.annotation == "Tensor"]
     if name == "linalg.multi_dot":

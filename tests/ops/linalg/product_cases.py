@@ -1,4 +1,4 @@
-"""Sample calls of products, losses, normalization, and variants of composites by argument."""
+"""Sample calls of products, losses and normalization, and of composites with other arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEIGHT = np.array([0.5, 1.0, 2.0])
 
 
 def nll(likely, target, weight=None, ignored=-100, mean=True):
-    """Return the negative log likelihood by its definition, sample by sample."""
+    """Return the negative log likelihood, summed sample by sample as its definition says."""
     total = weights = 0.0
     likely = np.moveaxis(likely, 1, -1).reshape(-1, likely.shape[1])
     for row, chosen in zip(likely, target.ravel()):
@@ -26,7 +26,7 @@ def nll(likely, target, weight=None, ignored=-100, mean=True):
 
 
 def smoothed(x, target, weight, smoothing):
-    """Return cross entropy of one-hot targets mixed with uniform ones, over target weights."""
+    """Return the cross entropy of smoothed targets, divided by the total weight of the targets."""
     likely = np.log(softmax(x, 1))
     k = x.shape[1]
     mixed = np.eye(k)[target] * (1 - smoothing) + smoothing / k
@@ -44,7 +44,7 @@ def softplus(x):
 
 
 def ends(x, *places):
-    """Return the ends of groups, on x's device."""
+    """Return the end indices of groups of rows, on the device of x."""
     return fd.tensor(places, dtype=fd.int32, device=x.device)
 
 
@@ -412,7 +412,7 @@ COVERED_BY = {
     "layer_norm_gradient": "layer_norm",
     "rms_norm_rows": "rms_norm",
 }
-# Composites without differentiable inputs: test_casting.py and test_random.py call them.
+# Composites whose inputs have no gradients: test_casting.py and test_random.py call them.
 ELSEWHERE = words(
     """
     allclose bernoulli bernoulli_ broadcast_shapes can_cast cuda equal get_rng_state is_complex

@@ -1,4 +1,4 @@
-"""Complex matrices, norms and variances against NumPy, with derivatives by differences."""
+"""Complex matrices, norms and variances: values of NumPy, and derivatives by finite differences."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_values_are_numpy_s(name: str, dtype: fd.dtype, tolerance: float) -> Non
 def test_derivatives_are_those_of_differences(name: str, samples_alone: bool) -> None:
     given = [fd.tensor(one, requires_grad=True) for one in (A, B)]
     assert gradcheck(PAIRS[name][0], given, check_forward_ad=True)
-    # Fast mode checks one random direction.
+    # Fast mode checks a single random direction.
     assert gradgradcheck(PAIRS[name][0], given, fast_mode=samples_alone)
 
 

@@ -1,4 +1,4 @@
-"""grouped_mm: rejected arguments, and rows outside of all groups. The table tests the values."""
+"""grouped_mm: rejected arguments, and rows that belong to no group. The table tests the values."""
 
 from __future__ import annotations
 

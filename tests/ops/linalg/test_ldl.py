@@ -1,4 +1,4 @@
-"""LDL factors of symmetric and Hermitian matrices, and solutions with them."""
+"""LDL factors of symmetric and Hermitian matrices, and linear systems that they solve."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_ldl_solve_refuses_pivots_of_no_factorization(pivots: list[int], words: 
 
 @pytest.mark.parametrize("pivots", [[1, 2, -3], [-2, 2, 3], [-1, -1, -1]])
 def test_negative_pivots_without_a_second_give_nan(pivots: list[int]) -> None:
-    # LAPACK would write outside of the matrix.
+    # A negative pivot must come in a pair. With these pivots LAPACK would write outside the matrix.
     given = fd.tensor(pivots, dtype=fd.int32)
     assert LA.ldl_solve(SYMMETRIC, given, fd.ones(3, 1, dtype=fd.float64)).isnan().all()
 

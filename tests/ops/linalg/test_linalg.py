@@ -1,4 +1,4 @@
-"""Linear algebra outside of the table of samples: errors, degenerate matrices, random results."""
+"""Linear algebra that the sample table does not cover: errors, degenerate and random matrices."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_eigenvalues_of_any_square_matrix_are_complex(dtype: fd.dtype) -> None:
 def test_a_real_matrix_has_a_real_gradient_of_its_eigenvalues() -> None:
     leaf = fd.tensor([[1.0, -2.0], [3.0, 0.5]], dtype=fd.float64, requires_grad=True)
     (LA.eigvals(leaf).abs() ** 2).sum().backward()
-    # The product of the conjugate pair is the determinant, and the sum is twice that.
+    # |z|**2 of a conjugate pair is the determinant, and the sum over both is twice the determinant.
     assert leaf.grad.dtype is fd.float64
     np.testing.assert_allclose(leaf.grad, [[1.0, -6.0], [4.0, 2.0]], rtol=1e-9)
 
@@ -165,7 +165,7 @@ def test_info_tells_of_each_matrix_and_the_others_are_as_alone() -> None:
 
 @pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.complex64])
 def test_a_matrix_that_is_not_finite_loses_no_nan(dtype: Any) -> None:
-    # For these matrices OpenBLAS gives finite factors or a zero pivot, where elimination gives NaN.
+    # Elimination gives NaN for these matrices. OpenBLAS gives finite factors or a zero pivot.
     rows = [
         [[LOST, 1, 2], [1, 1, 2], [0, 1, 1]],
         [[0, 0, 1], [1, 1, 1], [1, LOST, 1]],
@@ -183,7 +183,7 @@ def test_a_matrix_that_is_not_finite_loses_no_nan(dtype: Any) -> None:
     assert LA.inv(fit).isnan().any(-1).any(-1).equal(is_lost)
     assert LA.solve(fit, fd.ones(3, 1, dtype=dtype)).isnan().any(-2)[:, 0].equal(is_lost)
     assert LA.lu_factor(fit)[0].isnan().any(-1).any(-1).equal(is_lost)
-    # A zero pivot before the first NaN is reported, as in LAPACK.
+    # If a zero pivot comes before the first NaN, `info` reports the pivot, as in LAPACK.
     for found in (LA.inv_ex(given), LA.lu_factor_ex(given), LA.solve_ex(given, given[3])):
         assert found.info.tolist() == [0, 2, 0, 0, 1]
 
@@ -358,7 +358,7 @@ def test_tensors_have_pytorch_s_methods() -> None:
 def test_gradients_by_a_factor_are_those_of_all_its_changes(
     name: str, upper: bool, dtype: Any
 ) -> None:
-    """The gradient equals the gradient through the factor's product, also outside the triangle."""
+    """The gradient is that of the factor's product, which also has entries outside the triangle."""
     rng = np.random.default_rng(1)
     triangle = np.tril(rng.standard_normal((2, 3, 3)), -1) + 2 * np.eye(3)
     right = fd.tensor(rng.standard_normal((2, 3, 2))).to(dtype)
@@ -398,7 +398,7 @@ def test_elements_that_a_solution_does_not_read_change_no_gradient(upper: bool) 
 def test_the_gradient_of_eigenvectors_is_symmetric_though_one_triangle_is_read(
     name: str, upper: str
 ) -> None:
-    # PyTorch's results for the real matrix.
+    # `expected` is PyTorch's result for the real matrix.
     matrix = fd.tensor([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]], dtype=getattr(fd, name))
     if name == "complex128":
         phases = fd.polar(fd.ones(3).double(), fd.tensor([0.3, 1.1, -2.0]).double())

@@ -1,4 +1,4 @@
-"""Linear algebra on cuda with LAPACK in place of GPU libraries: errors, batches, sizes, graphs.
+"""Linear algebra on cuda with LAPACK instead of GPU libraries: errors, batches, sizes, graphs.
 
 Values and gradients are tested with the table (test_cuda_on_fibres.py, test_complex_on_fibres.py).
 """
@@ -57,7 +57,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 
 def outcome(call: Callable[[Any], Any], kind: str, device: str) -> Any:
-    """Return the text of the error that a call raises, or its result."""
+    """Return the arrays of a call's results, or the class and text of the error that it raises."""
     dtype = getattr(fd, kind)
     try:
         found = call(lambda array: fd.tensor(array, dtype=dtype, device=device))

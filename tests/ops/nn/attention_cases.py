@@ -27,7 +27,7 @@ def attention(q: Array, k: Array, v: Array, mask: Any = 0.0, scale: float | None
 
 
 def words(seed: int, rows: int, keys: int) -> Array:
-    """Return the random words that dropout draws from a seed, for the rows of two heads."""
+    """Return the random 32-bit words by which dropout decides, for the rows of two heads."""
     blocks = -(-keys // 4)
     drawn = philox.words32(seed, 0, rows * blocks * 4).reshape(2, rows // 2, blocks * 4)
     return drawn[..., :keys]
@@ -44,7 +44,7 @@ def added(mask: Array) -> Array:
 
 
 def of_blocks(keeps: bool) -> list[Any]:
-    """Return cases of attention in blocks, with weights kept for the gradient or not."""
+    """Return cases of attention in blocks; `keeps` says whether the gradient uses kept weights."""
 
     def blocks(
         q: Any, k: Any, v: Any, mask: Any = None, seed: Any = None, *, causal: bool = False
@@ -84,7 +84,7 @@ def of_blocks(keeps: bool) -> list[Any]:
 
 
 def of_heads(x: Array, w: Array, b: Array, o: Array, d: Array) -> Array:
-    """Return self-attention of two heads; x is (n, batch, 4)."""
+    """Return self-attention of two heads for x of shape (n, batch, 4)."""
     n, batch, size = x.shape
     q, k, v = (
         part.reshape(n, batch, 2, size // 2).transpose(1, 2, 0, 3)

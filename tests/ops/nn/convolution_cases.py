@@ -1,4 +1,4 @@
-"""Sample calls of convolutions, transposed convolutions and patches, with loops as references."""
+"""Sample calls of convolutions, transposed convolutions and patches; loops are the references."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def many(value, axes):
 
 
 def products(x_shape, w_shape, grid, stride, padding, dilation, groups):
-    """Yield the index triples of y, weight and x that a convolution multiplies, by definition."""
+    """Yield (index in y, index in weight, index in x) for each product that a convolution sums."""
     outputs, inputs = w_shape[0] // groups, w_shape[1]
     for n, o in itertools.product(range(x_shape[0]), range(w_shape[0])):
         for c, place in itertools.product(range(inputs), np.ndindex(*grid)):
@@ -96,7 +96,7 @@ def columns(x, kernel, stride, padding, dilation):
 
 
 def added(x, size, kernel, stride, padding, dilation):
-    """Return the adjoint of columns, found by applying columns to an image of element numbers."""
+    """Return the adjoint of `columns`: `columns` of numbered elements says where to add x."""
     channels = x.shape[1] // np.prod(kernel, dtype=int)
     names = np.arange(1, channels * np.prod(size) + 1).reshape(1, channels, *size)
     where = columns(names, kernel, stride, padding, dilation)[0].astype(int)

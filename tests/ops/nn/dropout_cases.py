@@ -1,4 +1,4 @@
-"""Random results have no reference formula: tests/nn/test_activations.py tests them."""
+"""Dropout's random results have no reference: tests/nn/test_activations.py tests them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def resized(x: np.ndarray, lengths: tuple[int, ...], *, align: bool) -> np.ndarr
 
 
 def sampled(x: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Return x sampled at grid: bilinear, zeros outside, aligned corners."""
+    """Return x sampled at `grid`: bilinear, with zeros outside and align_corners=True."""
     batch, channels, *space = x.shape
     padded = np.pad(x, ((0, 0), (0, 0), *[(9, 9)] * len(space)))
     out = np.zeros((batch, channels, *grid.shape[1:-1]))
@@ -128,5 +128,5 @@ CASES = {
     ],
 }
 COVERED_BY = {"native_channel_shuffle": "channel_shuffle"}
-# Functions that warn.
+# Functions that emit a warning, so another test calls them.
 ELSEWHERE = frozenset({"upsample", "upsample_bilinear", "upsample_nearest"})

@@ -1,7 +1,7 @@
 """Images, windows and patches with empty batches, and 0-d tensors: see edge_cases.py.
 
-The sizes of images have meanings (channels, kernel, positions), so the suite cannot set
-arbitrary sizes to 0.
+The sizes of an image are numbers of channels, kernel elements or positions, so the tests cannot
+set any size to 0.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ EMPTY: dict[str, list[Case]] = {
 }
 # Recurrent layers; test_recurrent.py tests their empty batches.
 _SEQUENCES = {"gru", "lstm", "rnn_relu", "rnn_tanh"}
-# Ops that users only reach through the functions above, which reject invalid sizes; and
-# affine_grid, which has no empty result in PyTorch.
+# Ops that users only reach through the functions above, and these functions reject invalid sizes.
+# Also affine_grid, which has no empty result in PyTorch.
 INNER = {name for name in IMAGES if name in OPS and name not in EMPTY} | {"affine_grid"}
 WITHOUT_EMPTY = INNER | _SEQUENCES
-# These ops raise another class of error, like PyTorch; only sparse tensors lead to gather_add.
+# Ops that raise errors of other classes, as in PyTorch. Users reach gather_add by sparse tensors.
 REFUSED_OTHERWISE = {"embedding_bag", "gather_add", "interpolate", "multi_head_attention_forward"}
 
 
@@ -120,8 +120,8 @@ REFUSED_SCALAR: dict[str, Callable[[fd.Tensor], Any]] = {
     for name, cases in table.items()
     if name not in INNER | REFUSED_OTHERWISE
 }
-# Zero padding or a zero weight times infinity is NaN where the op multiplies, and absent where the
-# formula skips it. If max_unpool1d writes an element twice, either value may stay.
+# Infinity times the zero of a padding or weight is NaN where the op multiplies, but the formula
+# skips such terms. If max_unpool1d writes an element twice, either value may remain.
 NUMPY_KNOWS_NO_SUCH = {
     f"{name}-{i}"
     for table in (*_TABLES, {"bilinear": range(9), "embedding_bag": range(9)})

@@ -201,8 +201,8 @@ LOSSES = {
         ),
     ],
 }
-# tests/ops/nn/test_margin_losses.py tests LOSSES, since few have a result without elements or axes,
-# or with infinite values.
+# No CASES for the table: few losses have results without elements or axes, or at infinity. So
+# tests/ops/nn/test_margin_losses.py tests LOSSES.
 CASES: dict[str, list[Case]] = {}
 COVERED_BY: dict[str, str] = {}
 ELSEWHERE = frozenset(

@@ -131,7 +131,7 @@ CASES = {
         for size in (1, 2, 3, 9)
     ],
 }
-# Ops that users reach by other names.
+# Ops that users call through functions with other names.
 COVERED_BY = {
     "normalize_channels": "batch_norm",
     "normalize_channels_gradients": "batch_norm",

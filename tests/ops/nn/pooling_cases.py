@@ -28,7 +28,7 @@ def parts(n: int, count: int) -> Ranges:
 
 
 def over(x: np.ndarray, ranges: list[Ranges], reduce: Callable[..., Any]) -> np.ndarray:
-    """Return `reduce` of each window over the last axes."""
+    """Return the results of `reduce` for all windows along the last axes."""
     axes = len(ranges)
     lead = x.shape[: x.ndim - axes]
     out = np.empty((*lead, *[len(r) for r in ranges]))
@@ -236,7 +236,7 @@ COVERED_BY = {
     "spread": "max_pool2d",
     "weigh": "avg_pool2d",
 }
-# Functions that draw random numbers.
+# Functions with random results.
 ELSEWHERE = frozenset(
     {
         "fractional_max_pool2d",

@@ -34,7 +34,7 @@ def elman_step(activate: Callable[[Array], Array]) -> Callable[..., Array]:
 
 
 def both_ways(step: Callable[..., Array], x: Array, h: Array, *weights: Array) -> Array:
-    """Return a bidirectional layer's outputs and last states, concatenated."""
+    """Return a bidirectional layer's outputs and last states, concatenated as one vector."""
     found, last = [], []
     for direction in (0, 1):
         mine, outputs = h[direction], []
@@ -51,7 +51,7 @@ def in_one_row(parts: Any) -> fd.Tensor:
 
 
 def lstm_of_numpy(x: Array, h: Array, c: Array, *layers: Array) -> Array:
-    """Return the outputs and the last states of two layers, concatenated."""
+    """Return the outputs and the last states of two layers, concatenated as one vector."""
     last = []
     for layer in (0, 1):
         mine, state, outputs = h[layer], c[layer], []
@@ -103,7 +103,7 @@ CASES = {
     ],
     "gru": layers_case("gru", 3, gru_step),
     "rnn_tanh": layers_case("rnn_tanh", 1, elman_step(np.tanh)),
-    # Use positive inputs, since finite differences are wrong at the kink of relu.
+    # Inputs are positive, since finite differences are wrong at the kink of relu.
     "rnn_relu": layers_case("rnn_relu", 1, elman_step(relu), low=0.1),
     "lstm_cell": [
         case(

@@ -43,7 +43,7 @@ def test_a_mask_that_is_added_gets_a_gradient() -> None:
     [
         (2, (2, 2, 5, 7, 4), fd.float32),
         (2, (2, 2, 7, 5, 4), fd.float64),
-        (4, (1, 2, 70, 90, 8), fd.float32),  # in blocks, with query heads that share key heads
+        (4, (1, 2, 70, 90, 8), fd.float32),  # in blocks; query heads share key heads
         (2, (1, 2, 9, 9, 4), fd.bfloat16),
     ],
 )
@@ -111,7 +111,7 @@ def test_no_keys_give_zeros_and_no_queries_nothing() -> None:
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16, fd.float32, fd.float64])
 @pytest.mark.parametrize("more", [{}, {"is_causal": True}, {"attn_mask": fd.ones(3, 3) == 1}])
 def test_queries_without_entries_weigh_all_keys_alike(more: Any, dtype: Any) -> None:
-    # Test attention as whole matrices, and for long rows in blocks.
+    # Once, attention uses whole matrices; 100 times as many rows make it use blocks.
     for times in (1, 100):
         q = fd.ones(1, 3 * times, 0, dtype=dtype, requires_grad=True)
         v = fd.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], dtype=dtype, requires_grad=True)
@@ -120,7 +120,7 @@ def test_queries_without_entries_weigh_all_keys_alike(more: Any, dtype: Any) -> 
         given = more if mask is None else {"attn_mask": mask.repeat(times, times)}
         found = attend(q, q, rows, **given)
         found.sum().backward()
-        last = [2.0, 3.0]  # attends to all keys
+        last = [2.0, 3.0]  # the mean of v, as this row attends to all keys
         np.testing.assert_allclose(found[0, -1].float().tolist(), last, rtol=2e-2)
         first = [0.0, 1.0] if "is_causal" in more else last
         np.testing.assert_allclose(found[0, 0].float().tolist(), first, rtol=2e-2)
@@ -272,7 +272,7 @@ def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any, drop
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # A matrix of the weights would take 64 MiB.
+    # A matrix of weights would take 64 MiB.
     assert most < 16 << 20, most
 
 
@@ -310,7 +310,7 @@ def test_the_gradient_of_a_mask_is_made_once_and_kept(lead: tuple[int, ...]) -> 
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # 4 MiB for the gradient, and two blocks of half a MiB.
+    # The gradient takes 4 MiB, and each of two blocks takes half a MiB.
     assert mask.grad is not None and mask.grad.shape == mask.shape
     assert most < 6 << 20, most
 
@@ -427,7 +427,7 @@ def test_calls_of_a_batch_may_lack_heads_rows_keys_or_width(dtype: Any, sizes: A
 
 @pytest.mark.parametrize("more", ["nothing", "mask", "bias", "causal", "blind"])
 def test_few_heads_of_key_give_what_repeated_ones_give(more: str) -> None:
-    """With too few scores for blocks, queries that share a key head become rows of one matrix."""
+    """Few scores are not computed in blocks; queries with a common key head form one matrix."""
     fd.manual_seed(0)
     q, k, v = (
         fd.randn(2, heads, n, 3, dtype=fd.float64).transpose(1, 2).contiguous().transpose(1, 2)
@@ -458,6 +458,6 @@ def test_few_heads_of_key_give_what_repeated_ones_give(more: str) -> None:
 def test_a_key_that_is_nan_hides_behind_a_causal_query() -> None:
     key = fd.ones(3, 2)
     key[2] = math.nan
-    for _ in range(2):  # the second call uses the mask of the first
+    for _ in range(2):  # the second call reuses the causal mask
         found = attend(fd.ones(3, 2), key, fd.ones(3, 2), is_causal=True)
         assert found[:2].isfinite().all() and found[2].isnan().all()

@@ -1,4 +1,4 @@
-"""Normalization of channels by one op follows PyTorch's rules for running statistics and Nodes."""
+"""Normalization of channels by one op: running statistics and Nodes are as in PyTorch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_nodes_have_pytorchs_names(call: Any, name: str) -> None:
 @pytest.mark.parametrize("has_weight", [True, False])
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_calls_of_few_numbers_agree_with_the_composites(has_weight: bool, has_bias: bool) -> None:
-    # Other memory layouts use the composites.
+    # Tensors with other strides are computed by composites.
     other = fd.tensor(np.asfortranarray(X).T).permute(2, 1, 0)
     assert not other.is_contiguous()
     weight, bias = (fd.tensor(X[i, :, 0]) for i in range(2))

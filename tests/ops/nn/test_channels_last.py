@@ -28,7 +28,7 @@ def columns_with_gaps() -> Any:
 
 
 def is_channels_last(tensor: Any) -> bool:
-    """Return whether the memory is dense, with channels as its fastest axis."""
+    """Return whether the memory has no gaps, and the channels have the smallest stride."""
     packed = tensor.permute(0, 2, 3, 1)
     return bool(packed.is_contiguous() and not tensor.is_contiguous())
 

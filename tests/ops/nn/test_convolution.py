@@ -224,7 +224,7 @@ def test_the_node_is_called_as_in_pytorch() -> None:
 
 
 def test_the_gradient_of_a_sum_is_no_array_of_its_own() -> None:
-    # sum() returns one expanded number as gradient, which has stride 0.
+    # The gradient of sum() is one number that is expanded, with strides 0.
     x, w = IMAGES.clone().requires_grad_(), WEIGHT.clone().requires_grad_()
     F.conv2d(x, w).sum().backward()
     assert x.grad[0, 0].tolist()[0] == [4.0, 8.0, 12.0, 8.0, 4.0]

@@ -17,7 +17,7 @@ TEXTS, TIMES = [[1, 2], [2, 2], [1], []], [4, 5, 3, 2]
 
 
 def chance(likely: np.ndarray, text: list[int], blank: int = 0) -> float:
-    """Return the probability of a target by enumerating all sequences of classes."""
+    """Return the probability of a target: the sum over all class sequences that reduce to it."""
     total = 0.0
     for path in itertools.product(range(likely.shape[1]), repeat=len(likely)):
         if [c for c, _ in itertools.groupby(path) if c != blank] == text:
@@ -145,7 +145,7 @@ def test_nothing_is_no_sequence() -> None:
         ),
         (([[1, 2]] * 4, TIMES, [3] * 4, 0), "Expected tensor to have size at least 3 at dim"),
         (([1, 2], TIMES, [3] * 4, 0), "Expected tensor to have size 12 at dimension 0"),
-        # The op checks the whole target, because kernels on other devices do not.
+        # The op checks all targets, because kernels on other devices do not check them.
         (([[1, 7]] * 4, TIMES, [2] * 4, 0), r"targets are in 0 \.\.\. 2, got \[1, 7\]"),
         (([[1, -1]] * 4, TIMES, [2] * 4, 0), r"targets are in 0 \.\.\. 2, got \[1, -1\]"),
         (([[1, 2]] * 4, TIMES, [2] * 4, 3), "blank must be in label range"),

@@ -1,4 +1,4 @@
-"""interpolate: PyTorch 2.13's values and indices, rejected arguments, and the older names."""
+"""interpolate: PyTorch 2.13's values and indices, rejected arguments, and older function names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second derivatives of norms and losses are equal by kernels and by expressions."""
+"""Second derivatives of norms and losses: kernels and expressions give the same values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_kernels_and_expressions_make_the_same_second_gradients(name: str) -> No
 
 
 def third_gradient(call: Callable[[Any, Any], Any], x: np.ndarray, *others: Any) -> Any:
-    """Return x and its second gradient in the direction of `others`, with a graph."""
+    """Return x as a leaf, and a second gradient with a graph; `others` are its directions."""
     g, q, w = others
     leaf = fd.tensor(x).requires_grad_()
     (slope,) = fd.autograd.grad(call(leaf, w), [leaf], g, create_graph=True)
@@ -118,8 +118,8 @@ def test_ops_without_kernels_for_devices_serve_the_cpu_alone(
         monkeypatch.setattr(op, "_plan", note(op))
     for name, (shape, call) in {**CALLS, "known": ((6, 4, 3), known)}.items():
         if name == "norm" and device == "meta":
-            continue  # values decide whether the gradient of this op has a derivative
-        # No other test has this number of rows, because the plan of a call is cached by layout.
+            continue  # its gradient depends on values, which meta lacks
+        # No other test uses 23 rows: a layout's plan is cached, so it would not be made again.
         x = fd.ones(23, *shape[1:], device=device).requires_grad_()
         w = fd.ones(4, device=device).requires_grad_()
         out = (entropy if name in ("cross_entropy", "losses") else call)(x, w)

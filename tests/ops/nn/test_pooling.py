@@ -78,7 +78,7 @@ def test_fractional_windows_begin_where_is_drawn() -> None:
     values, indices = F.fractional_max_pool2d(
         x, 2, output_size=(3, 4), return_indices=True, _random_samples=samples
     )
-    # Results of PyTorch 2.13.
+    # The expected numbers are results of PyTorch 2.13.
     assert values.flatten().tolist() == [6, 2, 4, 5, 6, 6, 3, 4, 5, 6, 6, 2]
     assert indices.flatten().tolist() == [6, 2, 4, 5, 6, 13, 10, 11, 19, 20, 27, 23]
     values.sum().backward()

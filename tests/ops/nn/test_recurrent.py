@@ -1,4 +1,4 @@
-"""A whole sequence in one op gives the results and gradients of step-by-step ops."""
+"""One op for a whole sequence gives the results and gradients of separate ops for each step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HIDDEN = 5
 
 
 def operands(cell: str, batch_sizes: tuple[int, ...], dtype: Any = fd.float64) -> list[Any]:
-    """Return gates, hx, cx, weight and bias."""
+    """Return gates, hx, cx, weight and bias; cx is None for cells other than the LSTM."""
     random = np.random.default_rng(0)
     width = CELLS[cell].gates * HIDDEN
     batch = max(batch_sizes)
@@ -40,7 +40,7 @@ def measured(results: Any) -> fd.Tensor:
 
 
 def derivatives(results: Any, inputs: list[Any]) -> list[np.ndarray]:
-    """Return the value, the gradients, and gradients of a number computed from the gradients."""
+    """Return a number computed from the results, its gradients, and second gradients."""
     total = measured(results)
     first = grad(total, inputs, create_graph=True)
     second = grad(measured(first), inputs)
@@ -150,7 +150,7 @@ def test_long_sequences_give_what_their_halves_give_one_after_the_other(cell: st
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_wide_layers_walk_as_in_float64(cell: str, steps: int, is_turned: bool) -> None:
     layer = getattr(fd.nn, cell)(128, 128)
-    if is_turned:  # rows of the weight with gaps
+    if is_turned:  # the weight is then a transposed view
         weight = layer.weight_hh_l0
         weight.data = weight.data.t().contiguous().t()
     x = fd.randn(steps, 20, 128)

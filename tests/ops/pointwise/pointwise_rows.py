@@ -1,7 +1,7 @@
 """The rows of pointwise ops: the domain of the samples, and the reference.
 
-Domains are open intervals that exclude kinks and poles, where `torch_results.json` has values.
-References are NumPy in float64, `math` number by number, or SciPy.
+Domains are open intervals without kinks and poles; `torch_results.json` has the values at those.
+References use NumPy in float64, `math` for one number at a time, or SciPy.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NEGATIVE: Domain = (-3.0, -0.2)
 UNIT: Domain = (0.05, 0.95)
 INSIDE: Domain = (-0.9, 0.9)
 BEYOND: Domain = (1.1, 3.0)
-FOURTH: Domain = (4.1, 4.9)  # degrees of polynomials
+FOURTH: Domain = (4.1, 4.9)  # degrees of polynomials, which are truncated to 4
 
 
 class Row(NamedTuple):
-    """One op of the table; `call` is the public function that users call."""
+    """One op of the table; `call` is the public function, if its name is not the op's name."""
 
     name: str
     domains: tuple[Domain, ...]
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     call: str = ""
     numbers: dict[str, Any] = {}  # noqa: RUF012 (never changed)
     functional: bool = False
-    # Relative tolerance of values in float32; a higher one has its reason in the row.
+    # Relative tolerance of values in float32; a row with a higher tolerance states the reason.
     tolerance: float = 2e-6
     differentiable: bool = True
 
@@ -59,13 +59,13 @@ def softplus(x: Array, beta: float = 1.0) -> Array:
 
 
 def digamma(x: Array, h: float = 1e-3) -> Array:
-    """Return fourth-order differences of lgamma, with a step at which they are exact to 1e-10."""
+    """Return the derivative of lgamma by fourth-order differences, which are exact to 1e-10."""
     f = by_number(math.lgamma)
     return (f(x - 2 * h) - 8 * f(x - h) + 8 * f(x + h) - f(x + 2 * h)) / (12 * h)
 
 
 def trigamma(n: int, x: Array) -> Array:
-    """Return the series of polygamma(1, x), with its tail by the Euler-Maclaurin formula."""
+    """Return polygamma(1, x) as a series whose tail is the Euler-Maclaurin formula."""
     assert n == 1
     total = sum(1 / (x + k) ** 2 for k in range(200))
     y = x + 200
@@ -73,7 +73,7 @@ def trigamma(n: int, x: Array) -> Array:
 
 
 def bessel_i1(x: Array) -> Array:
-    """Return the integral of exp(x cos t) cos t over a half circle, by the trapezoidal rule."""
+    """Return the mean of exp(x cos t) cos t over a circle, by the trapezoidal rule."""
     t = np.arange(200) * (2 * np.pi / 200)
     return np.mean(np.exp(x[..., None] * np.cos(t)) * np.cos(t), -1)
 
@@ -89,14 +89,14 @@ def lower_gamma(a: float, x: float) -> float:
 
 @by_number
 def slope(a: float, x: float) -> float:
-    """Return dx/da along constant lower_gamma(a, x), by differences."""
+    """Return dx/da on a curve where lower_gamma(a, x) is constant, by differences."""
     h = 1e-5
     moved = lower_gamma(a + h, x) - lower_gamma(a - h, x)
     return -moved / (2 * h) / (x ** (a - 1) * math.exp(-x) / math.gamma(a))
 
 
 def of_degree(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return function(degree, x) as a function of x and a degree that is truncated."""
+    """Return a function of x and n that truncates the degree n and calls `function(n, x)`."""
     return lambda x, n: function(np.trunc(n).astype(np.int64), x)
 
 
@@ -168,15 +168,15 @@ UNARY = [
     Row("erf", (ANY,), by_number(math.erf)),
     Row("erfc", (ANY,), by_number(math.erfc)),
     Row("erfinv", (INSIDE,), by_number(lambda x: _inverse(math.erf, x))),
-    Row("lgamma", (POSITIVE,), by_number(math.lgamma), tolerance=1e-5),  # zero at 1 and 2
-    Row("digamma", (POSITIVE,), digamma, tolerance=1e-5),  # zero near 1.46
+    Row("lgamma", (POSITIVE,), by_number(math.lgamma), tolerance=1e-5),  # its zeros are 1 and 2
+    Row("digamma", (POSITIVE,), digamma, tolerance=1e-5),  # a zero near 1.46
     Row("polygamma", (POSITIVE,), lambda x, n: trigamma(n, x), numbers={"n": 1}),
     Row("relu", (POSITIVE,), lambda x: np.maximum(x, 0)),
     Row("sigmoid", (ANY,), sigmoid),
     Row("logsigmoid", (POSITIVE,), lambda x: np.log(sigmoid(x)), functional=True),
     Row(
         "log_odds", (UNIT,), lambda x: np.log(x / (1 - x)), call="logit", tolerance=1e-5
-    ),  # zero at 1/2
+    ),  # a zero at 1/2
     Row(
         "threshold",
         (POSITIVE,),
@@ -373,7 +373,7 @@ SPECIAL = [
     Row("i1e", (ANY,), lambda x: bessel_i1(x) * np.exp(-np.abs(x))),
     Row("bessel_j0", (ANY,), scipy.special.j0),
     Row("bessel_j1", (ANY,), scipy.special.j1),
-    Row("bessel_y0", (POSITIVE,), scipy.special.y0, tolerance=1e-5),  # zero at 0.89
+    Row("bessel_y0", (POSITIVE,), scipy.special.y0, tolerance=1e-5),  # a zero at 0.89
     Row("bessel_y1", (POSITIVE,), scipy.special.y1, tolerance=1e-5),
     Row("modified_bessel_k0", (POSITIVE,), scipy.special.k0),
     Row("modified_bessel_k1", (POSITIVE,), scipy.special.k1),
@@ -389,9 +389,9 @@ SPECIAL = [
     Row("ndtr", (ANY,), normal_cdf, tolerance=1e-5),
     Row("ndtri", (UNIT,), by_number(lambda p: _inverse(normal_cdf, p)), tolerance=1e-5),
     Row("log_ndtr", (ANY,), lambda x: np.log(normal_cdf(x)), tolerance=1e-5),
-    Row("entr", (POSITIVE,), lambda x: -x * np.log(x), tolerance=1e-5),  # zero at 1
+    Row("entr", (POSITIVE,), lambda x: -x * np.log(x), tolerance=1e-5),  # a zero at 1
     Row("xlog1py", (ANY, POSITIVE), lambda x, y: x * np.log1p(y)),
-    # A sum of a hundred terms; the remainder is below the tolerance.
+    # The reference sums a hundred terms; the remainder is below the tolerance.
     Row(
         "zeta", ((9.0, 11.0), (1.0, 3.0)), by_number(hurwitz), differentiable=False, tolerance=1e-5
     ),
@@ -403,7 +403,7 @@ SPECIAL = [
         differentiable=False,
         tolerance=1e-5,
     ),
-    # The derivatives use another method than the values: tested in test_special.py.
+    # Their derivatives are computed in other ways than the values: see test_special.py.
     Row("gamma_slope", (POSITIVE, POSITIVE), slope, differentiable=False, tolerance=1e-5),
     Row("valued", (POSITIVE, POSITIVE), lambda x, y: y + 0 * x, differentiable=False),
     Row("gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
@@ -411,7 +411,7 @@ SPECIAL = [
     Row("logistic", (ANY,), lambda x: 1 / (1 + np.exp(-x))),
     Row("gelu_exact_tails", (ANY,), lambda x: x * normal_cdf(x)),
     Row("gelu_tanh_tails", (ANY,), gelu_tanh),
-    # Parts of norms; for values at 0 see test_norms_at_zero.py.
+    # Parts of norms; test_norms_at_zero.py tests their values at 0.
     Row("distance_root", (POSITIVE,), np.sqrt),
     Row("root_slope", (ANY, POSITIVE), lambda g, x: g / (2 * np.sqrt(x))),
     Row("root_tangent", (ANY, POSITIVE), lambda t, x: t / (2 * np.sqrt(x))),
@@ -422,7 +422,7 @@ SPECIAL = [
 ]
 ROWS = {row.name: row for row in (*UNARY, *BINARY, *LOSSES, *TERNARY, *SPECIAL)}
 
-# Integer ops: their values are in torch_results.json, dtype by dtype.
+# Integer ops; torch_results.json has their values for each integer dtype.
 INTEGER_ROWS = {
     "bitwise_and",
     "bitwise_or",
@@ -432,7 +432,7 @@ INTEGER_ROWS = {
     "bitwise_right_shift",
     "gcd",
 }
-# Ops with a condition; test_selection.py samples them.
+# Ops with a condition; test_selection.py has their samples.
 CONDITION_ROWS = {"where", "masked_fill"}
 
 

@@ -1,4 +1,4 @@
-"""Complex functions have NumPy's values, and derivatives by differences of both parts."""
+"""Complex functions: NumPy's values, and derivatives checked by differences of both parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(7)
 ARRAYS = [RNG.standard_normal((2, 3)) + 1j * RNG.standard_normal((2, 3)) for _ in range(3)]
 REAL = RNG.standard_normal((2, 3))
 
-# Functions of one number: the method, and NumPy's function.
+# Functions of one number: the name of the method, and NumPy's function.
 UNARY: dict[str, Callable[[Any], Any]] = {
     **{
         name: getattr(np, name)
@@ -35,7 +35,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "sgn": lambda x: x / np.abs(x),
 }
-# Functions of complex x, y, z and real r, valid in fastdist and NumPy.
+# Functions of complex x, y, z and real r, which accept tensors and NumPy arrays.
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "sum": lambda x, y, z, r: x + y,
     "difference": lambda x, y, z, r: x - y,
@@ -136,7 +136,7 @@ def test_parts_are_views() -> None:
     pairs = fd.zeros(2, 2)
     fd.view_as_complex(pairs)[1] = 5 + 6j
     assert pairs.tolist() == [[0.0, 0.0], [5.0, 6.0]]
-    assert pairs.select(-1, 0).dtype is fd.float32  # has the strides of the complex view
+    assert pairs.select(-1, 0).dtype is fd.float32  # a view with gaps, like the real part
 
 
 def test_complex_numbers_are_made_of_parts() -> None:

@@ -1,4 +1,4 @@
-"""Conjugates of complex tensors are views: writes to either reach the other."""
+"""Conjugates of complex tensors are views: a write to the base or the view changes both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def numbers_of(tensor: fd.Tensor) -> np.ndarray:
     return tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
 
 
-# In-place changes of a tensor, with the tensor, another one and a mask as arguments.
+# In-place changes of a tensor c, by another tensor y and a mask m.
 CHANGES: dict[str, Changing] = {
     "add_": lambda c, y, m: c.add_(y, alpha=2j),
     "add_ of a number": lambda c, y, m: c.add_(1j),
@@ -95,7 +95,7 @@ def test_a_change_of_the_view_reaches_the_numbers_on_cuda(
         change_is_that_of_a_copy(name, "cuda")
 
 
-# Base tensors of views must not change their dtype in place.
+# "view in place" is left out, because a base tensor must not change its dtype in place.
 @pytest.mark.parametrize("name", [name for name in CHANGES if name != "view in place"])
 def test_a_change_of_the_numbers_is_seen_in_the_view(name: str) -> None:
     x, plain = x_of(), x_of()
@@ -401,7 +401,7 @@ def test_a_gradient_may_be_a_view() -> None:
         fd.optim.SGD([x_of().conj().requires_grad_()], 0.5)
 
 
-# ---- Transformed, dual and traced -----------------------------------------------------------
+# ---- Conjugates under transforms, in forward mode and in traces -----------------------------
 
 
 def test_vmap_shares_memory_as_well() -> None:

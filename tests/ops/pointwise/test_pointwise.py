@@ -19,7 +19,7 @@ from tests.ops.differences import check_first_order, check_second_order, generat
 from tests.ops.pointwise.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row
 from tests.properties import Properties, in_one_test
 
-# The table broadcasts on purpose, and losses warn about it.
+# The samples broadcast on purpose, and losses warn about broadcasting.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
 SHAPES: list[list[tuple[int, ...]]] = [
@@ -38,7 +38,7 @@ differentiable = pytest.mark.parametrize(
 def function_of(row: Row) -> Callable[..., Any]:
     if row.name in ("polygamma",):
         return lambda x: fd.polygamma(row.numbers["n"], x)
-    if not row.functional and not hasattr(fd, row.public):  # in fastdist.special, or private
+    if not row.functional and not hasattr(fd, row.public):  # private, or in fastdist.special
         return OPS[row.name].public
     call = FUNCTIONAL_NAMES[row.public] if row.functional else getattr(fd, row.public)
     return lambda *tensors, **more: call(*tensors, **row.numbers, **more)
@@ -109,12 +109,12 @@ def check_value(row: Row, dtype: str) -> None:
         assert found.shape == expected.shape
         rtol = row.tolerance if dtype == "float32" else 1e-9
         if row.name == "nextafter":
-            rtol = 1e-6  # the next number in float64 is closer
+            rtol = 1e-6  # the reference's next float64 number is closer
         np.testing.assert_allclose(found.numpy(), expected, rtol=rtol, atol=rtol / 100)
 
 
 def beyond_numpy(name: str) -> int:
-    """Return a number of elements at which Numba computes the value and the gradients."""
+    """Return a number of elements for which Numba, not NumPy, computes values and gradients."""
     op = OPS.get(name)
     bodies = [op.form.run_body, *op.form.gradient_bodies] if isinstance(op, PointwiseOp) else []
     limits = [kernel_for(body.in_used_order()).limit for body in bodies if body is not None]
@@ -122,12 +122,12 @@ def beyond_numpy(name: str) -> int:
 
 
 def numpy_parts(n: int) -> list[slice]:
-    """Return slices of n elements, each small enough for NumPy."""
+    """Return slices of n elements that are small enough for NumPy to compute."""
     return [slice(start, start + SMALL_LIMIT - 5) for start in range(0, n, SMALL_LIMIT - 5)]
 
 
 def check_value_beyond_the_limit(row: Row) -> None:
-    """Compare a computation by Numba with NumPy's results on slices."""
+    """Compare Numba's results for many elements with NumPy's results for slices of them."""
     n = beyond_numpy(row.name)
     arrays = [a.astype(np.float32) for a in sample(row, [(n,)] * 3, "large")]
     function = function_of(row)
@@ -148,7 +148,7 @@ def check_gradients_beyond_the_limit(row: Row) -> None:
     def gradients(part: slice) -> list[np.ndarray]:
         leaves = [fd.tensor(a[part], requires_grad=True) for a in arrays]
         found = function_of(row)(*leaves)
-        scale = n / len(g[part]) if not found.shape else 1.0  # the result is a mean
+        scale = n / len(g[part]) if not found.shape else 1.0  # the loss is a mean
         found.backward(fd.tensor(g[part]) if found.shape else None)
         return [one.grad.numpy() / scale for one in leaves]
 
@@ -213,7 +213,7 @@ def check_out(row: Row) -> None:
         "celu",
         "selu",
     ):
-        return  # PyTorch's ops of these names have no out=
+        return  # these have no out= in PyTorch
     tensors = tensors_of(sample(row, SHAPES[0]), fd.float32)
     function = function_of(row)
     expected = function(*tensors)
@@ -276,7 +276,7 @@ def check_half_type(row: Row, dtype: fd.dtype, step: float) -> None:
 @in_one_test("dtype", ["float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"])
 @pytest.mark.parametrize("name", [*ROWS, *sorted(INTEGER_ROWS)])
 def test_other_dtypes_are_the_same_on_both_sides_of_the_limit(name: str, dtype: str) -> None:
-    """Compile a kernel for each dtype, which takes minutes."""
+    """This test compiles a kernel for each dtype, which takes minutes."""
     row = ROWS.get(name)
     function = function_of(row) if row else getattr(fd, name)
     count = len(row.domains) if row else 2 - (name == "bitwise_not")
@@ -287,7 +287,7 @@ def test_other_dtypes_are_the_same_on_both_sides_of_the_limit(name: str, dtype: 
     try:
         large = function(*tensors)
     except RuntimeError:
-        return  # the op rejects the dtype; test_result_dtypes tests which ones do
+        return  # test_result_dtypes tests which dtypes an op rejects
     parts = [function(*[t[part] for t in tensors]) for part in numpy_parts(n)]
     small = np.concatenate([numbers_of(part) for part in parts])
     rtol = {fd.float16: 2e-3, fd.bfloat16: 1.6e-2}.get(large.dtype, 1e-5)
@@ -295,7 +295,7 @@ def test_other_dtypes_are_the_same_on_both_sides_of_the_limit(name: str, dtype: 
 
 
 def numbers_of(tensor: fd.Tensor) -> np.ndarray:
-    """Return the elements as a NumPy array; NumPy does not have bfloat16."""
+    """Return the elements as a NumPy array; bfloat16 becomes float32, as NumPy does not have it."""
     numbers: np.ndarray = (tensor.float() if tensor.dtype is fd.bfloat16 else tensor).numpy()
     return numbers
 

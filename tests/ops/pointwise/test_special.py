@@ -1,4 +1,4 @@
-"""Special functions where NumPy has no formula: tails, edges, gradients of samples."""
+"""Special functions where NumPy has no formula: values in the tails, and gradients of samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def at(name: str, *points: Any) -> list[float]:
     return found
 
 
-# Results of SciPy 1.17.
+# The expected values are results of SciPy 1.17.
 @pytest.mark.parametrize(
     ("name", "points", "expected"),
     [
@@ -50,7 +50,7 @@ def test_names_of_special_are_those_of_the_package() -> None:
 
 @pytest.mark.parametrize("concentration", [0.1, 1.0, 5.0, 200.0, 20_000.0])
 def test_gamma_numbers_have_their_moments_and_pass_gradients_on(concentration: float) -> None:
-    """The mean of a gamma sample is its concentration, so the mean gradient is 1."""
+    """The mean of a gamma distribution is its concentration, so the mean gradient is 1."""
     fd.manual_seed(2)
     count = 4000
     given = fd.full((count,), concentration, dtype=fd.float64, requires_grad=True)

@@ -22,7 +22,7 @@ def sorted_places(x, axis=-1):
 
 
 def places_from_largest(x, axis=-1):
-    """Return indices by decreasing value: NaN is the largest, and equal values keep their order."""
+    """Return indices in descending order of values; NaN comes first, and ties keep their order."""
     return np.lexsort((-x, ~np.isnan(x)), axis)
 
 
@@ -30,7 +30,7 @@ def from_largest(x, axis=-1):
     return np.take_along_axis(x, places_from_largest(x, axis), axis)
 
 
-# With zeros the gradient of a cumulative product cannot be computed by division.
+# With a zero, the gradient of a cumulative product cannot be computed by division.
 HOLES = fd.tensor([[1, 0, 1, 1], [0, 1, 0, 1]])
 
 CASES = {
@@ -247,7 +247,7 @@ CASES = {
         ),
     ],
 }
-# Ops that users reach by other names.
+# Ops that users call through functions with other names.
 COVERED_BY = {
     "sorted_places": "searchsorted",
     "max_along": "max",

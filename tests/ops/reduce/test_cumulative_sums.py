@@ -1,4 +1,4 @@
-"""Derivatives of (cumulative) products: linear memory, and right values at zero and infinity."""
+"""Derivatives of `prod` and `cumprod`: linear memory, and right values at zero and infinity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ops.differences import jvp, leaf
 Call = Callable[[fd.Tensor], Any]
 NAN, INF = float("nan"), float("inf")
 N = 200_000
-# An N x N table would take 320 GB; the bound is 50 arrays of N float64 numbers.
+# A table of N x N numbers would take 320 GB; the limit is 50 arrays of N float64 numbers.
 BOUND_BYTES = 50 * 8 * N
 CALLS: dict[str, Call] = {
     "prod": lambda x: x.prod(),
@@ -28,7 +28,7 @@ ZEROS = {"no zero": [], "a zero": [N // 3]}
 
 
 def numbers(zeros: list[int]) -> np.ndarray:
-    """Return N numbers whose products neither vanish nor overflow, with zeros at these indices."""
+    """Return N numbers, 0 at the given indices; no product of the others vanishes or overflows."""
     x = np.exp(np.random.default_rng(0).standard_normal(N) * 1e-3)
     x[zeros] = 0.0
     return x
@@ -36,7 +36,7 @@ def numbers(zeros: list[int]) -> np.ndarray:
 
 @pytest.fixture
 def peak_bytes() -> Any:
-    """Return a function that calls another one and returns the peak growth of memory in bytes."""
+    """Return a function that calls its argument, and returns the peak growth of memory in bytes."""
 
     def measure(function: Callable[[], Any]) -> int:
         tracemalloc.start()
@@ -66,7 +66,7 @@ def test_derivatives_of_many_numbers_take_memory_linear_in_their_number(
 
 
 def by_definition(x: np.ndarray) -> np.ndarray:
-    """Return the table [k, i] of derivatives of the product of x[: k + 1] by x[i]."""
+    """Return a table; [k, i] is the derivative by x[i] of the product of x[: k + 1]."""
     table = np.zeros((len(x), len(x)))
     for k, i in itertools.product(range(len(x)), repeat=2):
         if i <= k:
@@ -82,7 +82,7 @@ SHORT = [
 
 @pytest.mark.parametrize("given", SHORT, ids=str)
 def test_derivatives_of_cumprod_with_zeros_are_products_of_the_others(given: list[float]) -> None:
-    """PyTorch 2.13 gives these values with a graph, else 0 instead of NaN after a zero."""
+    """PyTorch 2.13 gives these values with a graph; without one it gives 0 for NaN after a zero."""
     x, g = np.array(given), np.arange(1.0, len(given) + 1)
     with np.errstate(invalid="ignore"):
         table = by_definition(x)
@@ -169,7 +169,7 @@ def test_running_extremes_of_many_elements_are_those_of_few(axis: int, dtype: st
         x[3, :, 5] = np.nan
     found = fd.tensor(x).cummin(axis)
     for row in range(0, 40, 10):
-        # NumPy computes few rows, and a compiled loop computes all of them.
+        # NumPy computes a few rows, while a compiled loop computes the whole array.
         part = np.ascontiguousarray(x[:, row : row + 10] if axis != 1 else x[row % 30 :, :, :5])
         few = fd.tensor(part).cummin(axis)
         for one, other in zip(found, few, strict=True):

@@ -1,6 +1,6 @@
-"""Second derivatives of functions of norms at 0: right for squared norms, NaN where none exist.
+"""Second derivatives at 0 of functions of norms: right for squared norms, NaN if none exists.
 
-Functions that need a derivative of the norm's gradient are in test_slopes_at_zero.py.
+test_slopes_at_zero.py has the functions that need the derivative of the norm's gradient.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WAYS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
     "jacrev of jacfwd": lambda f: fd.func.jacrev(fd.func.jacfwd(f)),
 }
 _BY_PRODUCT = "use_mm_for_euclid_dist"
-# By name: (a function whose Hessian at 0 is a multiple of the identity, the factor).
+# By name: (a function whose Hessian at 0 is a multiple of the identity, the multiple's factor).
 SMOOTH: dict[str, tuple[Callable[[Any], Any], float]] = {
     "linalg.norm": (lambda x: fd.linalg.norm(x) ** 2, 2.0),
     "vector_norm": (lambda x: fd.linalg.vector_norm(x).square(), 2.0),
@@ -75,7 +75,7 @@ def test_other_second_derivatives_at_0_are_nan(f: Callable[[Any], Any], way: str
 
 
 def test_the_diagonal_of_a_kernel_matrix_has_its_second_derivatives() -> None:
-    """Compare exp(-cdist(x, x)**2) with a formula of differences, which contains no norm."""
+    """Compare exp(-cdist(x, x)**2) with a formula of the rows' differences, which has no norm."""
     fd.manual_seed(0)
     x = fd.randn(4, 2, dtype=fd.float64)
 
@@ -105,7 +105,7 @@ def test_first_derivatives_at_0_stay_0() -> None:
 
 
 def test_a_row_of_0_leaves_the_derivatives_of_other_rows() -> None:
-    """Test along directions that do not move the zero row."""
+    """Test a derivative that only involves rows other than the zero row."""
     x = fd.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=fd.float64, requires_grad=True)
     (slope,) = fd.autograd.grad(x.norm(dim=1).sum(), x, create_graph=True)
     (found,) = fd.autograd.grad(slope[1, 0], x)
@@ -114,7 +114,7 @@ def test_a_row_of_0_leaves_the_derivatives_of_other_rows() -> None:
 
 
 def test_a_gradient_of_one_norm_says_nothing_about_another() -> None:
-    """The quotient stored with a gradient is valid for one norm, until the gradient changes."""
+    """The quotient stored with a gradient is used for one norm only, until the gradient changes."""
     a, b = (fd.tensor(v, dtype=fd.float64, requires_grad=True) for v in ([3.0, 4.0], [0.6, 0.8]))
     n, m = a.norm(), b.norm()
     (g,) = fd.autograd.grad(n**2, n, create_graph=True)

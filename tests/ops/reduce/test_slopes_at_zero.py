@@ -1,4 +1,4 @@
-"""Second derivatives at 0 of functions of norms, for any function between norm and square."""
+"""Second derivatives at 0 of a square of a norm, with other functions between norm and square."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function = Callable[[Any], Any]
 
 
 def dual_of_recorded(f: Function) -> Function:
-    """Return the Hessian of f: one column per tangent of a gradient with a graph."""
+    """Return the Hessian of f; its columns are tangents of a gradient that has a graph."""
 
     def hessian(x: Any) -> Any:
         columns = []
@@ -33,7 +33,7 @@ def dual_of_recorded(f: Function) -> Function:
     return hessian
 
 
-# The first two methods are tested on every function.
+# Methods to compute a Hessian. The first two are tested on every function.
 WAYS: dict[str, Callable[[Function], Function]] = {
     "reverse over reverse": lambda f: (
         lambda x: reverse_over_reverse(lambda flat: f(flat.view(x.shape)))(x.reshape(-1))
@@ -57,7 +57,7 @@ def of_norm(function: Callable[[Any], Any]) -> Function:
     return lambda x: function(x.norm())
 
 
-# By name: (a function whose Hessian at 0 is a multiple of the identity, the factor).
+# By name: (a function whose Hessian at 0 is a multiple of the identity, the multiple's factor).
 SMOOTH: dict[str, tuple[Function, float]] = {
     "divided": (of_norm(lambda n: (n / 2) ** 2), 0.5),
     "scaled": (of_norm(lambda n: (2 * n) ** 2), 8.0),
@@ -140,12 +140,12 @@ def test_functions_that_are_smooth_at_0_have_their_hessian_there(name: str, way:
 
 @in_ways(("norm", "relu", "square of a sum"), ROUGH)
 def test_functions_that_are_not_have_none(name: str, way: str) -> None:
-    """The result is NaN, or the infinity in the gradient of the square root of a square."""
+    """The result is NaN, or infinity for the square root of a square."""
     assert not bool(WAYS[way](ROUGH[name])(zeros(3))[0, 0].isfinite())
 
 
 def dual_of_passing(f: Function) -> Function:
-    """Return the Hessian of f by tangents of gradients without a graph."""
+    """Return the Hessian of f; its columns are tangents of a gradient that has no graph."""
 
     def hessian(x: Any) -> Any:
         columns = []
@@ -171,7 +171,7 @@ def dual_of_passing(f: Function) -> Function:
     "name", ["divided", "sum", "std", "complex abs", "distance by product", "shifted by product"]
 )
 def test_ways_that_do_not_know_a_slope_say_nan(name: str, way: Any) -> None:
-    """These methods only handle squares of norms."""
+    """These methods are only right for squares of norms; for other functions they may give NaN."""
     f, factor = SMOOTH[name]
     found = way(f)(zeros(3))
     wanted = factor * fd.eye(3, dtype=fd.float64)
@@ -184,7 +184,7 @@ def squares(a: Any, b: Any) -> Any:
 
 
 def rows_and_scale() -> Any:
-    """Return four rows, the first two of them equal, followed by a row of scales."""
+    """Return four rows, of which the first two are equal, followed by a row of two scales."""
     fd.manual_seed(0)
     x = fd.randn(5, 2, dtype=fd.float64)
     x[1], x[4] = x[0], fd.tensor([0.7, 1.3])
@@ -192,14 +192,14 @@ def rows_and_scale() -> Any:
 
 
 EYE = fd.eye(4, dtype=fd.float64)
-# Functions that map (distances between the first rows, scale) to a number.
+# Functions that map (distances between the four rows, a scale) to a number.
 KERNELS: dict[str, Callable[[Any, Any], Any]] = {
     "squares": lambda d, by: ((2 * d) ** 2 / by).sin().sum(),
     "scaled distance": lambda d, by: (d.div(by).square() / -2).exp().cos().sum(),
     "scaled square": lambda d, by: (d.square() / (-2 * by**2)).exp().cos().sum(),
     "logdet": lambda d, by: ((d / by).square().div(-2).exp() + 0.1 * EYE).logdet(),
 }
-# The same functions, of squared distances.
+# The same functions, written with squared distances.
 KERNELS_OF_SQUARES: dict[str, Callable[[Any, Any], Any]] = {
     "squares": lambda s, by: (4 * s / by).sin().sum(),
     "scaled distance": lambda s, by: (s / (-2 * by**2)).exp().cos().sum(),
@@ -211,7 +211,7 @@ KERNELS_OF_SQUARES: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("mode", [BY_PRODUCT, BY_DIFFERENCES])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_have_the_hessians_by_rows_and_scale(name: str, mode: str) -> None:
-    """Compare functions of distances with the same functions of squared distances."""
+    """Compare functions of distances with the same functions written with squared distances."""
     kernel, of_squares = KERNELS[name], KERNELS_OF_SQUARES[name]
 
     def found(z: Any) -> Any:
@@ -249,7 +249,7 @@ def test_distances_of_many_rows_go_by_product_and_have_the_hessian() -> None:
 
 @pytest.mark.parametrize("mode", [BY_PRODUCT, BY_DIFFERENCES])
 def test_distances_of_rows_from_themselves_do_not_bend(mode: str) -> None:
-    """Such distances are 0 wherever the row moves, so they do not contribute to a Hessian."""
+    """The distance of a row from itself is always 0, so it does not contribute to a Hessian."""
     x = rows_and_scale()[1:4]
     eye = fd.eye(3, dtype=fd.float64)
 
@@ -353,7 +353,7 @@ def test_distances_that_a_graph_holds_are_not_to_be_changed() -> None:
 
 
 def test_third_derivatives_are_right_or_nan() -> None:
-    """The limit of the quotient is exact to first order in other tensors, but not in the norm."""
+    """At 0, the quotient is exact to first order in other tensors, but not in the norm."""
 
     def kernel(x: Any, scale: Any) -> Any:
         return (-((x.norm() / scale) ** 2) / 2).exp()

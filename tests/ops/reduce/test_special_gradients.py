@@ -14,7 +14,7 @@ from tests.ops.cases import F
 
 NAN, INF = float("nan"), float("inf")
 Call = Callable[[fd.Tensor], Any]
-# Call, input, value, gradient.
+# By name: (call, input, expected value, expected gradient).
 ROWS: dict[str, tuple[Call, Any, Any, Any]] = {
     "max shares ties": (lambda x: x.max(), [1, 1, 0], 1, [0.5, 0.5, 0]),
     "max gives NaN the gradient": (lambda x: x.max(), [1, NAN, 0], NAN, [0, 1, 0]),

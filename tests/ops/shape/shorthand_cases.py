@@ -114,9 +114,9 @@ CASES = {
     ],
 }
 COVERED_BY: dict[str, str] = {}
-# Functions with the same result for all real tensors (see test_angle.py); functions that only
-# create or accept complex numbers, and casts to bfloat16 (see test_complex.py and
-# core/test_dtypes.py).
+# Functions without samples here: those with the same result for all real tensors (test_angle.py),
+# those that only create or accept complex numbers (test_complex.py), and casts to bfloat16
+# (core/test_dtypes.py).
 ELSEWHERE = frozenset(
     {
         "bfloat16",

@@ -1,6 +1,6 @@
-"""as_strided that reads more than its base view, or memory with gaps.
+"""`as_strided` when it reads elements outside of its base view, or memory with gaps.
 
-The expected gradients are PyTorch 2.13's for the same lines.
+The expected gradients are results of PyTorch 2.13 for the same code.
 """
 
 from __future__ import annotations

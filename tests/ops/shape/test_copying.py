@@ -1,4 +1,4 @@
-"""Copies to devices keep the layout; tril and triu keep the bits of kept elements."""
+"""Copies to other devices keep the layout; tril and triu keep the bits of the kept elements."""
 
 from __future__ import annotations
 

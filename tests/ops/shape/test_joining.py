@@ -1,4 +1,4 @@
-"""Repeated joins of tensors: the short path of cat and stack."""
+"""Repeated joins of tensors use the short path of cat and stack."""
 
 from __future__ import annotations
 

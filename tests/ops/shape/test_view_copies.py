@@ -1,4 +1,4 @@
-"""Copies of views have the same values and derivatives, and their own memory."""
+"""Functions that copy a view have the view's values and derivatives, and separate memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table does not test sparse tensors: their own test files do."""
+"""The op table has no cases of sparse tensors: their own test files test them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES: dict[str, list[Case]] = {
     ]
 }
 COVERED_BY: dict[str, str] = {}
-# Tested in test_conversion.py, test_rules.py and test_products.py.
+# Functions that test_conversion.py, test_rules.py and test_products.py test.
 ELSEWHERE = words(
     "coalesce dsmm indices is_coalesced smm sparse_mask spmm to_dense to_sparse to_sparse_coo "
     "values"

@@ -150,7 +150,7 @@ def test_the_gradient_of_a_sparse_leaf_is_sparse(total: Any) -> None:
 def test_to_sparse_hands_gradients_on() -> None:
     x = fd.tensor([[0.0, 2.0], [3.0, 0.0]], requires_grad=True)
     (x.to_sparse() * 3).to_dense().sum().backward()
-    # The gradient of to_dense is known only at the stored entries.
+    # The gradient of to_dense has values only at the stored entries.
     assert x.grad.tolist() == [[0.0, 3.0], [3.0, 0.0]]
 
 

@@ -1,4 +1,4 @@
-"""Forward mode through sparse tensors, and forward derivatives of their gradients."""
+"""Forward mode through sparse tensors, and forward derivatives of gradients of sparse tensors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_tangents_are_differences(call: Any) -> None:
         found = [fwAD.unpack_dual(one).tangent.numpy() for one in (of_values, of_whole)]
     step = 1e-4
     ends = [call(entries(values + sign * step * towards)).numpy() for sign in (1, -1)]
-    # A cast to float32 keeps few digits of a difference.
+    # One of the calls casts to float32, so the difference has few exact digits.
     for one in found:
         np.testing.assert_allclose(one, (ends[0] - ends[1]) / (2 * step), rtol=1e-3, atol=1e-3)
 

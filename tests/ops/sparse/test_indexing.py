@@ -1,4 +1,4 @@
-"""Parts and concatenations of sparse tensors equal parts and concatenations of dense tensors."""
+"""Parts and concatenations of sparse tensors equal those of the same dense tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with sparse matrices equal products with the dense matrices."""
+"""Products with sparse matrices equal products with the same dense matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic, sums and moves of sparse tensors give the same results as with dense tensors."""
+"""Arithmetic, sums and moves of sparse tensors give the results of the same dense tensors."""
 
 from __future__ import annotations
 

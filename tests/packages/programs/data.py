@@ -1,4 +1,4 @@
-"""Deterministic weights and data from NumPy, and the line with a program's numbers."""
+"""Deterministic weights and data from NumPy, and the output of a program's results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def random(*shape: int, seed: int = 1) -> Any:
 
 
 def fill(module: Any) -> Any:
-    """Set a module's parameters to small numbers that depend only on their order."""
+    """Set a module's parameters to small numbers that depend only on the parameters' order."""
     rng = np.random.default_rng(0)
     with torch.no_grad():
         for _, parameter in sorted(module.named_parameters(), key=lambda item: item[0]):
@@ -26,7 +26,7 @@ def fill(module: Any) -> Any:
 
 
 def report(**numbers: Any) -> None:
-    """Print the flattened numbers as one line of JSON."""
+    """Print the results, flattened, as one line of JSON."""
     flat = {
         name: np.asarray(value.detach() if hasattr(value, "detach") else value, "float64")
         for name, value in numbers.items()

@@ -6,7 +6,7 @@ from data import random, report
 
 
 def contract(x, y, z):
-    """Contract three matrices in the written order."""
+    """Contract three matrices in the order x, y, z."""
     return torch.einsum("ik,kl->il", torch.einsum("ij,jk->ik", x, y) * 2.0, z)
 
 

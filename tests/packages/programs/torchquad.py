@@ -1,4 +1,4 @@
-"""Integrals of torchquad, and their gradient by a parameter."""
+"""Integrals computed by torchquad, and their gradient with respect to a parameter."""
 
 import torch
 from data import report

@@ -126,8 +126,8 @@ class RRef(Generic[T]):
 
     Args:
         value: The value, which stays on this worker.
-        type_hint: The class of the value, for TorchScript; not used.
-        devices: The GPUs on which the value is.
+        type_hint: Ignored: the class of the value, for TorchScript.
+        devices: The GPUs on which the value is; none if None.
 
     Raises:
         RpcNotRunningError: RPC is not initialized on this worker.

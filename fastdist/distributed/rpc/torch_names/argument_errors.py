@@ -8,6 +8,7 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any, Final, TypeVar
 
+from ....core.folded_frames import folds
 from ....core.short_repr import short_repr
 
 # The beginning of an error's text if the name of the function is not known.
@@ -33,6 +34,7 @@ def constructor(signature: str) -> Callable[[C], C]:
     """Return a decorator for an __init__: the text of its TypeErrors then has this signature."""
 
     def decorate(init: C) -> C:
+        @folds
         @functools.wraps(init)
         def inside(self: object, *args: Any, **kwargs: Any) -> None:
             try:

@@ -17,6 +17,7 @@ from fastdist.core.errors import (
     StoreLostError,
     StoreTimeoutError,
 )
+from fastdist.core.folded_frames import private_cause
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.host import process_lives
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
@@ -97,7 +98,7 @@ def join_static(
         if first.rank != second.rank:
             _wait_until_all_know(store, me)
             require_agreement([first, second])
-            raise RpcError(str(error)) from error
+            raise RpcError(str(error)) from private_cause(error)
         if not _has_begun(store, me.rank):
             _wait_until_all_know(store, me)
         raise RankTakenError(f"{error}: {_both(error)}; {_MAY_FOLLOW}", error.claims) from error

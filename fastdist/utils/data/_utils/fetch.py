@@ -60,12 +60,12 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         self._fetcher.start()
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        """Return a batch with one sample for each index, or the next sample."""
+        """Return a batch of the next samples, one for each index, or a sample for one index."""
         return self._fetcher._next(possibly_batched_index)
 
 
 class _DatasetKind:
-    """The kind of a dataset: Map has indices, Iterable is read in order."""
+    """The kinds of datasets: `Map` is read by index, and `Iterable` in order."""
 
     Map = 0
     Iterable = 1
@@ -78,7 +78,7 @@ class _DatasetKind:
         collate_fn: Callable[[Any], Any],
         drop_last: bool,
     ) -> _BaseDatasetFetcher:
-        """Return a fetcher for a dataset of this kind."""
+        """Return a fetcher for a dataset of the given kind."""
         made = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
         return made(dataset, auto_collation, collate_fn, drop_last)
 

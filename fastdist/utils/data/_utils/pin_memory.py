@@ -1,4 +1,4 @@
-"""Copies batches to pinned memory: PyTorch has this in its private file pin_memory.py."""
+"""Copies batches to pinned memory: PyTorch has this function in its private file pin_memory.py."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _generate_state(base_seed: int, worker_id: int) -> list[int]:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the current `WorkerInfo` of this process under its private name."""
+    """Return the current `WorkerInfo` of this process for the private name `_worker_info`."""
     if name == "_worker_info":
         return get_worker_info()
     return find_late(__name__, name)

@@ -115,5 +115,5 @@ def test_a_pass_of_a_pass_goes_over_devices(kind: str) -> None:
         assert slope.to("cpu").tolist() == [3.0, 12.0]
         da.backward(context_id, [(slope * slope).sum() / 2])
         found = da.get_gradients(context_id)[x].to("cpu").tolist()
-        # 3 x^2, plus 3 x^2 * 6 x from the gradient through the slope.
+        # The first pass gives 3 x^2. The second pass adds 3 x^2 * 6 x, through the slope.
         assert found == [3.0 + 18.0, 12.0 + 144.0]

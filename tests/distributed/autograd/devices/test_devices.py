@@ -1,4 +1,4 @@
-"""A pass over devices runs on their streams, and continues on the single CPU thread."""
+"""A pass over devices runs on their streams, and continues on the CPU in a single thread."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def late(backend: Backend) -> Backend:
     """Return a backend that defers its work until a wait, so that a missing wait is detected.
 
-    The CUDA shim always works immediately; it shows that the same CuPy calls are made.
+    The CUDA shim always works immediately. With it, tests show that the same CuPy calls are made.
     """
     if isinstance(backend, SimBackend):
         backend.behaviour.lazy = True
@@ -77,7 +77,7 @@ def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(
         names = threads_of_a_pass(context_id, x, backend.type)
         assert da.get_gradients(context_id)[x].tolist() == [24.0, 24.0]
     here = threading.current_thread().name
-    # The fake agent has no thread pool, so the engine's thread runs the continuation itself.
+    # The fake agent has no thread pool, so the engine's CPU thread runs the continuation.
     assert names == [here, f"fastdist-engine-{backend.type}:0", "fastdist-cpu-continuations"]
 
 
@@ -135,7 +135,7 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
 
 
 class SlowCopies:
-    """Copies from one kind of device to the CPU; the first copy ends only after `release`."""
+    """Holds up copies from a device to the CPU until `release`; records the threads that wait."""
 
     def __init__(self, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self._released = threading.Event(), threading.Event()
@@ -182,7 +182,7 @@ def test_a_receive_that_waits_for_its_copy_holds_up_no_other_node_of_the_device(
         finally:
             copies.release()
             passing.join(20)
-    # The fake agent has no thread pool, so the engine's thread runs the continuation itself.
+    # The fake agent has no thread pool, so the engine's CPU thread runs the continuation.
     assert copies.threads == ["fastdist-cpu-continuations"]
     (sent,) = [t for t, message in zip(agent.tensors, agent.sent) if message[1] == BACKWARD]
     assert [grad.tolist() for grad in sent] == [[3.0] * 3]

@@ -1,4 +1,4 @@
-"""Gradients take the tensors' route back, GPU to GPU or through the CPU, with right values."""
+"""Gradients return as the tensors came: from GPU to GPU, or through the CPU."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class _Lines(logging.Handler):
 
 
 _lines = _Lines()
-# The sizes of groups of gradients that were copied from GPUs to the CPU.
+# How many gradients each copy from GPUs to the CPU contained.
 _copied: list[int] = []
 _waits: list[Any] = []
 
 
 def count_copies() -> None:
-    """Record gradients that go through the CPU in this worker, and waits of its threads."""
+    """Count the gradients that this worker copies to the CPU, and record its waits for GPUs."""
     from tests.fibre_shim.installed import waits
 
     copies = recv_rpc_backward.HostCopies
@@ -75,7 +75,7 @@ def count_copies() -> None:
 
 
 def counted() -> tuple[int, int]:
-    """Return how many gradients went through the CPU, and the waits for a GPU, since last time."""
+    """Return the counts of gradients through the CPU and of waits for GPUs since the last call."""
     waits = sum(name in ("asnumpy", "Device.synchronize") for name in _waits[0])
     found = sum(_copied), waits
     _copied.clear()
@@ -111,7 +111,7 @@ def mix(x: Tensor, y: Tensor, unused: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def there_and_back(scale: float = 1.0) -> None:
-    """Run a pass over both workers, and store the results."""
+    """Run a pass over both workers, and check its gradients."""
     x = fastdist.full((5, 3), 2.0 * scale, device="cuda:0", requires_grad=True)
     y = fastdist.full((3,), 5.0, device="cuda:0", requires_grad=True)
     unused = fastdist.ones(4, device="cuda:0", requires_grad=True)
@@ -121,7 +121,7 @@ def there_and_back(scale: float = 1.0) -> None:
         da.backward(context_id, [(again * 3).sum()])
         found = da.get_gradients(context_id)
         assert {str(one.device) for one in found.values()} == {"cuda:0"}
-        # The derivatives of the loss by x and by y: 3 x y (x + y).
+        # The loss is 3 x y (x + y). These are its derivatives by x and by y.
         by_x, by_y = 3 * 5.0 * (4 * scale + 5.0), 3 * 2.0 * scale * (2 * scale + 10.0) * 5
         assert found[x].cpu().tolist() == [[by_x] * 3] * 5
         assert found[y].cpu().tolist() == [by_y] * 3
@@ -140,7 +140,7 @@ def agree() -> None:
 
 
 def settle(group: Group) -> None:
-    """Run passes until both directions use direct GPU copies: results and gradients."""
+    """Run passes until both results and gradients travel directly from GPU to GPU."""
     group[0].run(agree)
     deadline = time.monotonic() + DEADLINE_S
     while "cuda:1 to cuda:0 by cuda_ipc" not in group[1].run(how):
@@ -180,7 +180,7 @@ def passes_without_a_look() -> None:
 
 def test_gradients_with_a_history_stay_on_gpus_in_every_pass(members: Group) -> None:
     settle(members)
-    for _ in range(2):  # the first round may still wait for the agreement
+    for _ in range(2):  # in the first round, the workers may not yet have agreed on direct copies
         members[0].run(counted)
         members[1].run(counted)
         members[0].run(three_passes)
@@ -408,7 +408,7 @@ def passes_while_connections_break() -> tuple[int, list[str]]:
             try:
                 there_and_back()
                 right += 1
-            except RuntimeError as error:  # wrong gradients are an AssertionError
+            except RuntimeError as error:  # wrong gradients raise AssertionError instead
                 told_why.append(str(error))
     finally:
         is_over.set()

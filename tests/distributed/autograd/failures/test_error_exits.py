@@ -39,7 +39,7 @@ OTHER_PASS = (1 << 40) + 1  # far above the pass numbers that these tests reach
 
 
 def tell(to: int, kind: MessageType, tensors: Any = (), **words: Any) -> None:
-    """Send a message of a worker's engine, and wait until it is answered."""
+    """Send a message as a worker's engine does, and wait for its answer."""
     get_current_agent().send(to, kind, tensors, words, timeout_s=20).wait()
 
 
@@ -99,7 +99,7 @@ def test_a_root_that_is_interrupted_while_it_waits_leaves_no_pass(goes_back: boo
         os.kill(os.getpid(), signal.SIGINT)
 
     with da.context() as context_id:
-        # Without a gradient for the root, the root's own part has ended while it waits for w1.
+        # If no gradient goes back to the root, the root's own part has ended while it waits for w1.
         z = rpc.rpc_sync("w1", held, (a,) if goes_back else ())
         other = threading.Thread(target=interrupt)
         other.start()
@@ -195,7 +195,7 @@ def test_the_word_of_a_failed_pass_goes_to_each_worker_and_not_round_in_circles(
         z.register_hook(fail)
         with pytest.raises(RuntimeError, match=r"^Error on Node 0: Simulate error"):
             da.backward(context_id, [z.sum()])
-        # Each worker notifies both others. The root may send a second notice before its pass has
+        # Each worker notifies both others. The root may notify them twice before its pass has
         # ended.
         for _ in range(50):
             for worker in ("w1", "w2"):
@@ -224,8 +224,8 @@ def use_that_weight(x: Tensor) -> None:
 def test_an_error_of_a_worker_that_was_asked_to_begin_reaches_the_root() -> None:
     a = leaf(1)
     with da.context() as context_id:
-        # No gradient reaches w1, so it must get a request to begin; its report of unused results
-        # ends its own part and the root's, and fails at w2.
+        # No gradient reaches w1, so w1 gets a request to begin. Its report of unused results ends
+        # w1's own part and the root's part, and makes the hook at w2 fail.
         rpc.rpc_sync("w1", use_that_weight, (a,))
         with pytest.raises(RuntimeError, match=r"^Error on Node 2: Simulate error"):
             da.backward(context_id, [(a * 2).sum()])

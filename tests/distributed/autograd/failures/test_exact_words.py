@@ -1,4 +1,4 @@
-"""Messages between workers about contexts and passes are exact, and malformed ones are rejected."""
+"""The exact content of messages about contexts and passes; malformed messages are rejected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLEAN_UP = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
 
 
 def asked(kind: MessageType, peer: int, **words: Any) -> Any:
-    """Return the reply of this worker's handler to worker `peer`."""
+    """Return the reply of this worker's handler to a message of worker `peer`."""
     handle = handler_of(kind)
     assert handle is not None
     return handle(Message(kind, peer=life(peer), metadata=words))
@@ -77,7 +77,7 @@ def test_an_answer_to_what_was_not_wrapped_brings_no_context(agent: FakeAgent) -
 
 
 def one_of_two_gradients(context: DistAutogradContext) -> Future[None]:
-    """Start this worker's part of a pass, which waits for the second of two gradients."""
+    """Start this worker's part of a pass; it has one of two gradients, and waits for the other."""
     for message_id in (5, 6):
         add_send_rpc_backward(context, message_id, [leaf() * 1], life(2))
     came = Gradients(5, [fastdist.ones(2, dtype=fastdist.float64)])

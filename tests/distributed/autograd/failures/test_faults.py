@@ -1,4 +1,4 @@
-"""After any failure, passes end quickly with the reason, and leave no pass and no context."""
+"""After any failure, passes end soon with the reason, and no pass and no context is left."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def wait_for_nothing(timeout_s: float = BOUND_S) -> float:
 
 @contextlib.contextmanager
 def group_of(size: int, *arguments: Any) -> Iterator[Group]:
-    # Pass a secret: otherwise worker 0 writes one to a file, which a kill would leave behind.
+    # Pass a secret. Otherwise worker 0 writes a secret to a file, which it leaves behind if killed.
     group = Group(__file__, size, {"FASTDIST_JOB_SECRET": "5e" * 32})
     try:
         group.run_all(init, *arguments)
@@ -104,7 +104,7 @@ def wait_until_reached() -> None:
 
 
 def backward_through(*way: str) -> tuple[str, float]:
-    """Run a pass whose last worker withholds its gradients; return the error and its time."""
+    """Run a pass whose last worker withholds its gradients; return the error and when it came."""
     x = leaf()
     with da.context() as context_id:
         if len(way) == 1:

@@ -148,7 +148,7 @@ def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> No
 
 
 def send_twice_and_fail_in_between(x: Tensor) -> Tensor:
-    """Send w2 the gradient of its second result, and fail before that of its first result."""
+    """Call w2 twice. The backward sends the second call's gradient, then fails at the first's."""
     failing = with_hook(rpc.rpc_sync("w2", large_result), fail)
     return (rpc.rpc_sync("w2", large_result) + failing) * x
 
@@ -161,7 +161,7 @@ def large_result() -> Tensor:
 @on_worker(0)
 def test_a_failure_after_the_end_of_the_roots_own_part_ends_the_pass_everywhere() -> None:
     with da.context() as context_id:
-        # No gradient returns to the root, so its part ends when the gradient has been sent.
+        # No gradient returns to the root, so its part ends once it has sent its gradient to w1.
         y = rpc.rpc_sync("w1", send_twice_and_fail_in_between, (fastdist.ones(1),))
         expect_failure(context_id, y, "fast", node=1)
         deadline = time.monotonic() + 5

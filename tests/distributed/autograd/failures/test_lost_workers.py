@@ -108,7 +108,8 @@ def test_a_round_of_questions_leaves_the_lost_out(agent: FakeAgent) -> None:
 
 
 def test_a_context_of_a_lost_worker_is_not_brought_by_another(agent: FakeAgent) -> None:
-    # The sender may be lost too before it reports the context's end, so the context would stay.
+    # Worker 1, the sender, may be lost before it reports the end of the context. Then the context
+    # would stay here.
     with pytest.raises(WorkerLostError, match=r"^worker 'w2' \(rank 2\), in whose context"):
         da._init(3).get_or_create_context(LOST << 48, life(1), life(LOST).record.incarnation)
 

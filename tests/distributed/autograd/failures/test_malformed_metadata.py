@@ -1,4 +1,4 @@
-"""Errors in messages of distributed autograd are reported to their sender as text."""
+"""Errors in a message of distributed autograd are reported to the message's sender as text."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.distributed.autograd.programs import leaf, with_hook
 
 
 class OfTwo(Exception):
-    """Passes all its arguments to Exception, and has a slot and an attribute."""
+    """An error that passes all its arguments to Exception, and has a slot and an attribute."""
 
     __slots__ = ("first",)
 
@@ -28,28 +28,28 @@ class OfTwo(Exception):
 
 
 class OfText(Exception):
-    """Passes a different text to Exception than its arguments."""
+    """An error that passes to Exception a text instead of its own arguments."""
 
     def __init__(self, first: str, second: int) -> None:
         super().__init__(f"{first} and {second}")
 
 
 class OwnWords(RuntimeError):
-    """Defines __str__."""
+    """An error that defines `__str__`."""
 
     def __str__(self) -> str:
         return "own words"
 
 
 class NoWords(Exception):
-    """Its __str__ raises."""
+    """An error whose `__str__` raises."""
 
     def __str__(self) -> str:
         raise ValueError
 
 
 class Final(Exception):
-    """Forbids subclasses."""
+    """An error whose class forbids subclasses."""
 
     def __init_subclass__(cls) -> None:
         raise TypeError("nobody inherits")

@@ -42,7 +42,7 @@ BOUND_S = 5.0
 
 
 def wait_for_no_mirror() -> tuple[int, int]:
-    """Wait up to 5 s until no mirror is left; return the numbers of mirrors and special modes."""
+    """Wait up to 5 s until no mirror is left; return the counts of mirrors and of special modes."""
     began, waiter = time.monotonic(), threading.Event()
     while time.monotonic() - began < BOUND_S:
         if not tangent_store().number_of_mirrors() and not modes.special:
@@ -171,7 +171,7 @@ def test_an_inner_level_may_travel_before_the_outer_one() -> None:
 
 @on_worker(0)
 def test_leaving_a_level_ends_its_mirrors_everywhere() -> None:
-    for to in ("w1", "w2"):  # earlier tests' levels may not be closed there yet
+    for to in ("w1", "w2"):  # mirrors of earlier tests may not have ended there yet
         rpc.rpc_sync(to, wait_for_no_mirror)
     with fw.dual_level():
         rpc.rpc_sync("w1", dual_there, (values(1), values(2), "w2"))
@@ -181,7 +181,7 @@ def test_leaving_a_level_ends_its_mirrors_everywhere() -> None:
 
 @on_worker(0)
 def test_levels_of_parallel_threads_do_not_meet() -> None:
-    # Levels belong to the process; only other workers see them as separate.
+    # All threads of a process share its levels, so all four threads use level 0.
     x, t, b = values(1), values(2), values(3)
     expected = jvp(lambda dual: mix(dual, b), x, t)[1]
     results: list[bool] = []
@@ -312,7 +312,7 @@ def test_a_level_of_a_former_life_that_a_third_worker_brings_gets_no_mirror(
 
 
 def test_a_level_that_a_lost_worker_brings_late_gets_no_mirror(store: TangentStore) -> None:
-    # The owner has been queried about the levels that the lost worker sent.
+    # Worker 2 is lost, and the owner was already queried about the levels that came from worker 2.
     life(2).is_dead = True
     store.register((THEIRS,), life(2), (life(THEIRS >> 48).record.incarnation,))
     assert store.number_of_mirrors() == 0
@@ -331,7 +331,7 @@ def test_a_third_worker_is_told_whose_levels_it_hears_of(agent: FakeAgent) -> No
 
 @contextmanager
 def mirrored(global_id: int, owner: Life) -> Iterator[None]:
-    """Act as a function that another worker called in one of its levels."""
+    """Run the block like a function that `owner` called inside one of the owner's levels."""
     tangent_store().register((global_id,), owner)  # type: ignore[arg-type]
     with adopt(ForwardADLevel.try_get_by_global_id(global_id)):
         yield
@@ -355,7 +355,8 @@ def test_a_level_that_stays_open_gets_a_new_id_in_the_next_group(store: TangentS
         level = ForwardADLevel.get_by_idx(idx)
         (before,) = store.chain_of(level)
         store.stop()
-        # An earlier worker may have had rank 3, and its ids must not refer to this level.
+        # In an earlier group, another worker may have had rank 3. That worker's ids must not refer
+        # to this level.
         assert ForwardADLevel.try_get_by_global_id(before) is None
         (after,) = store.chain_of(level)
         assert after != before and ForwardADLevel.try_get_by_global_id(after) is level

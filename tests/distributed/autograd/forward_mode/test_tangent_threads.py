@@ -1,4 +1,4 @@
-"""A level that has ended stays ended on this worker until its tombstone expires."""
+"""A level that has ended cannot return on this worker until its tombstone expires."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from fastdist.distributed import rpc
 
 EXACT = 2.0**52
 _CALLS = ("sync", "sync", "async", "async", "remote")
-# Calls with a result that the root possibly does not depend on; fast mode does not support them.
+# Calls whose result the root may not depend on. Fast mode does not support such calls.
 _LOOSE_CALLS = ("unused", "unwaited", "detached")
-# During these steps other workers may fail and rejoin.
+# Steps that only wait, so that other workers can fail and rejoin meanwhile.
 _PAUSES = {"pause", "pause backward"}
 _STEPS = ("mix", "mix", "weight", "watch", "watch", "product", *sorted(_PAUSES))
 _FAILURES = {"fails", "fails backward"}
@@ -26,7 +26,7 @@ ON_PURPOSE = "on purpose"
 
 
 class Step(NamedTuple):
-    """One step of a worker's part in a program; a call includes the plan of the called worker."""
+    """One step of a worker's plan. A call contains the plan that the called worker follows."""
 
     kind: str
     to: int = -1
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A worker's program, with calls to others: a forward pass and its backward passes."""
+    """A program that one worker starts: a forward pass, which may call others, and its backward."""
 
     plan: tuple[Step, ...]
     length: int
@@ -48,11 +48,11 @@ class Program(NamedTuple):
         return {kind for kind, _ in _all_steps(self.plan, -1)}
 
     def fails(self) -> bool:
-        """Return whether a step may fail."""
+        """Return whether a step of the program is planned to fail."""
         return bool(self.steps() & _FAILURES)
 
     def must_fail(self) -> bool:
-        """Return whether a step that other steps depend on fails."""
+        """Return whether a failing step lies outside of loose calls, so that the program fails."""
         return _must_fail(self.plan)
 
     def pauses(self) -> bool:
@@ -65,7 +65,7 @@ class Program(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The value of a program, its tangent, and gradients by name; a weight's name is its rank.
+    """The value, tangent and gradients of a program; a worker's rank names its weight's gradient.
 
     Each tensor is represented by its distinct elements.
     """
@@ -97,7 +97,7 @@ class FailedOnPurpose(RuntimeError):
 
 
 def follow(plan: tuple[Step, ...], a: Tensor, b: Tensor, place: Place) -> Tensor:
-    """Run a worker's plan; the result depends on both arguments."""
+    """Run a worker's plan; the result depends on both a and b."""
     later: list[Wait] = []
     for kind, to, inner, number in plan:
         if kind == "mix":
@@ -134,13 +134,13 @@ def follow(plan: tuple[Step, ...], a: Tensor, b: Tensor, place: Place) -> Tensor
 
 def _with_hook(a: Tensor, hook: Callable[[Tensor], None]) -> Tensor:
     a = a * 1
-    if a.requires_grad:  # not if all inputs were detached
+    if a.requires_grad:  # false if all inputs were detached
         a.register_hook(hook)
     return a
 
 
 class InOneProcess:
-    """A place where calls to other workers are ordinary function calls."""
+    """A `Place` in which calls to other workers are ordinary function calls."""
 
     def __init__(self, at: int, weights: Mapping[int, Tensor]) -> None:
         self._at = at
@@ -159,7 +159,7 @@ class InOneProcess:
     def pause(self) -> None:
         pass
 
-    fail = watch  # only steps whose failure does not matter may fail here
+    fail = watch  # no error: a program can only succeed if its planned failure does not matter
 
 
 def call_worker(kind: str, to: int, function: Callable[..., Tensor], *args: object) -> Wait:
@@ -183,7 +183,7 @@ def run(
     backward: Callable[[Tensor, bool], None],
     gradients: Callable[[Tensor, Tensor], dict[str, Tensor | None]],
 ) -> Found:
-    """Run a program at its first worker; backward(root, retain_graph) runs a backward pass."""
+    """Run a program at its first worker; `backward(root, retain_graph)` runs a backward pass."""
     a, b = leaf(2.0, program.length), leaf(3.0, program.length)
     tangent = None
     if program.has_tangents:
@@ -204,7 +204,7 @@ def run(
 
 
 def numbers(tensor: Tensor) -> list[float]:
-    """Return a tensor's distinct elements; a correct tensor has just one."""
+    """Return a tensor's distinct elements; a correct tensor has one distinct element."""
     return sorted(set(tensor.detach().numpy().tolist()))
 
 
@@ -233,7 +233,7 @@ def _must_fail(plan: tuple[Step, ...]) -> bool:
 
 
 def weights_used(program: Program, rank: int) -> set[int]:
-    """Return the workers at which a program uses the weight."""
+    """Return the ranks of the workers whose weight a program uses."""
     return {at for kind, at in _all_steps(program.plan, rank) if kind == "weight"}
 
 
@@ -271,7 +271,7 @@ def make_plan(rng: random.Random, ranks: Sequence[int], mode: str, depth: int) -
 
 
 def with_failure(rng: random.Random, plan: tuple[Step, ...], failure: Step) -> tuple[Step, ...]:
-    """Return the plan with a failing step inserted at one of its workers."""
+    """Return the plan with a failing step inserted into the plan of one worker."""
     calls = [at for at, step in enumerate(plan) if step.plan]
     if calls and rng.random() < 0.8:
         at = rng.choice(calls)

@@ -1,4 +1,4 @@
-"""Faults that the simulation found in losses and rejoins of workers, replayed step by step."""
+"""Bugs that the simulation found when workers were lost or rejoined, replayed step by step."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_pass_waits_for_no_send_that_is_made_while_its_worker_is_told_to_begin
     def let_all_begin_late(*arguments: Any) -> Any:
         if not gate:
             gate.append(True)
-            pause(2.0)  # longer than a call's timeout, after which the root sends queries
+            pause(2.0)  # longer than the timeout of 1 s, after which the root sends queries
         return let_all_begin(*arguments)
 
     def run_a_pass() -> None:
@@ -302,7 +302,7 @@ def test_who_wakes_when_another_has_its_rank_is_none_of_the_group_any_more() -> 
     sleeper.freeze(20.0)
     run_for(15.0)
     groups[-1].start(sleeper.rank)
-    # Only the store remains to report the loss to the sleeper.
+    # After these crashes, only the store can report to the sleeper that it counts as lost.
     for worker in (other, third, groups[-1].present(0)):
         worker.crash()
     run_for(6.0)
@@ -321,7 +321,7 @@ def test_who_calls_itself_is_answered_by_itself_when_another_listens_where_it_di
     run_for(15.0)
     assert groups[-1].start(sleeper.rank).address == sleeper.address
     for worker in (other, third):
-        worker.crash()  # no peer remains to report the loss
+        worker.crash()  # no peer remains to report to the sleeper that it counts as lost
     sleeper.world.soon(sleeper, lambda: answers.append(rpc.rpc_sync("w0", name_of)))
     run_for(6.0)
     assert answers == [sleeper.name]

@@ -47,11 +47,11 @@ from tests.distributed.rpc.simulation.simulated_fixtures import group_ends  # no
 from tests.distributed.rpc.simulation.simulated_group import Worker, here, simulated_machine
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
-# After this time all passes have ended, and all workers concerned know that.
+# In this time after the busy period, all passes end, and all workers that took part learn it.
 QUIET_S = 100.0
-# How long a step that only waits may take.
+# A step that only waits takes one of these times.
 PAUSES_S = (0.01, 0.1, 0.5, 2.0)
-# A worker that was notified of a loss releases the lost worker's objects in this time.
+# A worker that was notified of a loss releases the lost worker's objects within this time.
 TOLD_S = 0.05
 
 
@@ -66,7 +66,7 @@ class Run:
     began: float
     ended: float = 0.0
     found: Found | None = None
-    # Do not store the error itself: its frames would keep objects alive that must be released.
+    # Not the error itself, because its frames would keep objects alive that must be released.
     error: tuple[type[BaseException], str] | None = None
 
 
@@ -80,7 +80,7 @@ class Passes(Calls):
         self.runs_begun: list[Run] = []
         self.weights: dict[tuple[str, int], Tensor] = {}
         self.first_fault: float | None = None
-        # The time of a notice, by the notified worker and then by the lost life.
+        # When a worker was notified of a lost life: by the worker's name, then by the life's name.
         self.told_lost: dict[str, dict[str, float]] = {}
         self.acted_for_the_dead: list[str] = []
         self.acted_for_another: list[str] = []
@@ -112,7 +112,7 @@ class Passes(Calls):
 
     def run_one(self, one: Run) -> None:
         if ForwardADLevel.count():
-            # A process has one stack of levels, which two threads cannot share.
+            # A process has one stack of forward mode's levels, which two threads cannot share.
             one.program = one.program._replace(has_tangents=False)
             one.expected = one.expected._replace(tangent=None)
         program, rank = one.program, one.worker.rank
@@ -149,7 +149,7 @@ class Passes(Calls):
         super().storm()
 
     def note_act(self, number: int, planned_by: Worker) -> None:
-        """Record an action for a program, made by the worker whose turn it is."""
+        """Record an act for a program, if the worker whose turn it is must not act for it."""
         owner, worker = self.runs_begun[number].worker, here()
         if worker is not planned_by:
             self.acted_for_another.append(f"{worker.name} for {planned_by.name}")
@@ -194,7 +194,7 @@ class Passes(Calls):
             # reason.
             is_late = issubclass(kind, ContextReleasedError) or "has ended here" in said
             is_over = one.program.fails() and is_late
-            # Pauses may add up to more than a call's timeout.
+            # The pauses of a program may add up to more than a call's timeout.
             is_slow = issubclass(kind, RpcTimeoutError) and one.program.pauses()
             assert planned or is_over or is_slow or may_come_to_rest(one), text
 
@@ -231,7 +231,7 @@ _LOSSES = (
     *(WorkerLostError, StaleIncarnationError, RpcTimeoutError, RpcNotRunningError),
     ContextReleasedError,
 )
-# Texts in errors of more general classes.
+# Texts by which errors of more general classes show a loss, a leave or a timeout.
 _TOLD = re.compile(
     r"could not find destination (name|id)|was given up by worker|all its other references ended"
     r"|Could not find autograd context|was released while this thread"
@@ -241,7 +241,7 @@ scenarios: list[Passes] = []
 
 
 class AtWorker:
-    """The simulated worker whose turn it is, as the place of a program."""
+    """A `Place` for a plan: the simulated worker whose turn it is."""
 
     def __init__(self, number: int, length: int) -> None:
         self._number = number
@@ -283,7 +283,7 @@ def weight_gradient(context_id: int, length: int) -> Tensor | None:
 
 
 def handle_lost(workers: Workers, lost: PeerWorker) -> None:
-    """Replace a worker's handler of lost peers, and record when the handler runs."""
+    """Handle a lost peer as `Workers` does, and let the worker record the time of the loss."""
     real_handle_lost(workers, lost)
     if not scenarios:
         return
@@ -301,7 +301,7 @@ real_handle_lost = Workers.handle_lost
 
 @contextmanager
 def machine_of_passes() -> Iterator[None]:
-    """Run agents in the block in a simulated group, and report losses to the scenarios."""
+    """Simulate the machine of the agents in the block, and report losses to the scenarios."""
     with simulated_machine(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workers, "handle_lost", handle_lost)
         yield

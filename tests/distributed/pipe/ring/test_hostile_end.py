@@ -96,7 +96,7 @@ def test_a_writer_whose_positions_were_moved_says_so_and_writes_nowhere_else(
         if not writer.write(frames):
             writer.begin(frames)
             if where == READ and 0 <= -moved <= CAPACITY:
-                # A possible position, as if less had been read: the writer waits for more room.
+                # This position is possible, as if the reader had read less: the writer waits.
                 assert writer.go_on() or writer.is_busy()
             else:
                 with pytest.raises(MessageError):
@@ -128,7 +128,7 @@ def test_a_peer_that_rings_without_end_is_read_for_a_while_only() -> None:
 
 
 class Flipping:
-    """The words of one direction, which another processor changes at random between reads."""
+    """Words of one direction that change at random between reads, as if by another processor."""
 
     def __init__(self, words: memoryview, rng: random.Random) -> None:
         self.words, self.rng = words, rng

@@ -40,7 +40,7 @@ class Ring:
         self.memory.close()
 
     def carry(self, frames: list[bytes]) -> list[bytes]:
-        """Write a message, whole or in pieces, and return it as read."""
+        """Write a message, whole or in pieces, and return the message that the reader gets."""
         if not self.writer.write(frames):
             self.writer.begin(frames)
         while (came := self.reader.read()) is None:
@@ -85,7 +85,7 @@ def test_messages_of_many_frames_keep_their_order_and_their_bounds(ring: Ring) -
 
 def test_a_tensor_that_no_memory_is_lent_for_goes_whole(ring: Ring) -> None:
     head, tensor = b"h" * 300, bytes(LEAST_BYTES - 1)
-    for _ in range(3):  # also across the end of the memory
+    for _ in range(3):  # some of the messages wrap around the end of the memory
         assert ring.writer.write([head, tensor])
         assert [bytes(frame) for frame in ring.reader.read() or ()] == [head, tensor]
 

@@ -81,7 +81,7 @@ def test_a_ring_that_ends_at_once_is_told_as_a_break_alone(house: House) -> None
     assert lane.try_send([b"hello"])
     assert house.receive() is not None
     end_ring(house)
-    lane.events()  # before its connection events have been read
+    lane.events()  # before the lane's connection events have been read
     assert lane.next_connection_event() == monitor.DISCONNECTED
     told = events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert told.count(monitor.HANDSHAKE_SUCCEEDED) == 1

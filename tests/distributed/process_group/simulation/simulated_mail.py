@@ -30,10 +30,10 @@ class Network:
         self.listeners: dict[str, SimListener] = {}
         self.lanes: list[SimLane] = []
         self.numbers = itertools.count()
-        # Whether connections inside a machine fail to report their ends.
+        # Whether members of one machine also connect by TCP.
         self.is_tcp_only = False
         self.delays_s: tuple[float, ...] = (0.0001, 0.001, 0.02)
-        # How long connecting takes.
+        # The possible durations of connecting.
         self.connects_s: tuple[float, ...] = (0.0001, 0.001, 0.02)
 
     def process_ended(self, process: Process) -> None:
@@ -46,7 +46,7 @@ class Network:
                 lane.break_off()
 
     def cut(self, one: Process, other: Process) -> None:
-        """Break the connections between two processes."""
+        """Break the watched connections between two processes."""
         for lane in self.lanes:
             if {lane.process, lane.target} == {one, other} and lane.is_watched:
                 lane.break_off()
@@ -178,7 +178,7 @@ class SimListener:
         self._is_woken = False
         if not self._came:
             return None
-        # `_came` has the order of first arrivals, so that memory addresses have no influence.
+        # The keys of `_came` are memory addresses, but their order is that of first arrivals.
         key = world.rng.choice(list(self._came))
         frames = self._came[key].popleft()
         if not self._came[key]:

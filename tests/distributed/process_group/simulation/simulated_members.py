@@ -49,8 +49,8 @@ _SIMULATED = (
     "fastdist.distributed.process_group",
     "fastdist.distributed.store",
 )
-# Sizes at which another algorithm is used, reduced so that small arrays use all of them. The tables
-# of six members are larger than a ring.
+# Sizes from which another algorithm is used, reduced so that small arrays use all algorithms. The
+# tables of six members are larger than a ring.
 _SIZES = {
     segment: {"SMALL_BYTES": 256, "BLOCK_BYTES": 168},
     sums: {
@@ -72,7 +72,7 @@ class Member(Process):
     def __init__(self, job: Job, rank: int, life: int, machine: str, program: Any) -> None:
         super().__init__(job.world, f"m{rank}.{life}")
         self.job, self.rank, self.life, self.machine = job, rank, life, machine
-        # A process may get the pid of an earlier one; its start time distinguishes it.
+        # A process may have the pid of an earlier process; their start numbers differ.
         self.pid = 100 + rank if job.reuses_pids else 100 + rank + 100 * life
         self.start_number = len(job.members)
         self.hubs: dict[int, hub.Hub] = {}
@@ -213,7 +213,7 @@ class SimStore(Store):
 
 
 class SimOs:
-    """A replacement for `os` in modules."""
+    """A replacement for `os` in the simulated modules."""
 
     def urandom(self, size: int) -> bytes:
         return worlds[-1].rng.randbytes(size)

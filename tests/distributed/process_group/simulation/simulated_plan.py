@@ -119,7 +119,7 @@ class Buffers:
         numbers = np.arange(length) * 3 + 5 * rank + 7 * step.number + 11 * self._generation + part
         numbers = numbers % 13
         if step.dtype in ("float32", "float64", "bfloat16"):
-            # Sums of these numbers depend on the order of rounding.
+            # The rounding errors of sums of these numbers depend on the order of addition.
             return numbers / 3 * (1 + 0.37 * rank)
         return numbers
 

@@ -209,7 +209,8 @@ class Groups:
                 self._succeeded(member, step, buffers, began)
 
     def _succeeded(self, member: Member, step: Step, buffers: Buffers, began: float) -> None:
-        # A small message is sent before its receiver calls; other members do not take part.
+        # Despite a mistake, a message succeeds for members that do not take part, and for its
+        # sender if it is so small that it is sent before its receiver calls.
         is_message = step.kind == "message" and not buffers.outs
         assert step.wrong < 0 or is_message, f"{step} succeeded at {member.name}"
         buffers.require_expected()
@@ -325,7 +326,7 @@ class Groups:
             one.error is not None and one.generation == outcome.generation for one in its
         ):
             return True
-        # The member waits in another call, for a member that is missing there.
+        # The process has not begun this call: it waits in another call for a missing member.
         begun = self.begun.get((pid, outcome.generation, outcome.step), HORIZON_S * 1000)
         return isinstance(outcome.error, CollectiveTimeoutError) and begun >= outcome.ended
 
@@ -349,7 +350,7 @@ class Groups:
             assert not wrong, f"{wrong[0].member.name}: {wrong[0].error!r}"
             assert len(self.done) == self.size
         elif self.restarts:
-            # A member that was killed after the first one had finished is not restarted.
+            # A member that is killed after the first member has finished is not restarted.
             assert self.done, "no member has finished"
 
     def _check_that_nothing_is_left(self) -> None:

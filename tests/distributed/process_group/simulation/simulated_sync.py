@@ -24,7 +24,7 @@ from tests.distributed.rpc.simulation.simulated_world import (
 )
 
 clock = Clock()
-# How late one process wakes another.
+# The longest delay with which one process wakes another.
 _WAKE_S = 0.0005
 
 
@@ -186,7 +186,7 @@ class SimThread:
 
 
 class SimThreading:
-    """A replacement for `threading` in modules."""
+    """A replacement for `threading` in the simulated modules."""
 
     Lock, RLock, Condition, Event, Thread = SimLock, SimRLock, SimCondition, SimEvent, SimThread
 
@@ -279,7 +279,7 @@ class SimBell:
 
 
 class SimSelect:
-    """A replacement for `select` in modules."""
+    """A replacement for `select` in the simulated modules."""
 
     POLLIN = select.POLLIN
 

@@ -1,4 +1,4 @@
-"""Under any fault no member hangs, all get the same bits, and errors name the right member."""
+"""Under any fault no member hangs, all results have the same bits, and errors name who failed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_whatever_breaks_members_end_with_the_same_bits_or_an_error_that_names_i
     try_seeds(range(NUM_SEEDS))
 
 
-# Seeds that found bugs, and the bugs; a seed fails again if its fix is reverted.
+# Seeds that found bugs, and the bugs. A seed fails again if the fix of its bug is reverted.
 FOUND = {
     2: "the end of a member in init_process_group was noticed at the timeout alone",
     34: "a member that was killed in init_process_group never met the others again",
@@ -73,7 +73,8 @@ def test_whatever_breaks_members_end_well_for_many_seeds(first: int) -> None:
     try_seeds(range(first, first + 1000))
 
 
-# Deliberate bugs that the simulation must detect; seeds start shortly before the first that does.
+# Deliberate bugs that the simulation must detect. The seeds of each test begin shortly before the
+# first seed that detects the bug.
 
 
 def test_members_that_never_meet_again_after_a_restart_are_noticed(

@@ -73,7 +73,7 @@ def test_who_should_make_a_value_hears_of_a_remote_call_that_came_too_late(
     request = Incoming(host, CallerLane(caller_of(OTHER), 0), message, 0)
     clock.now += 2.0
     request.run()
-    # Other calls may wait for the value that this call should have created.
+    # Other calls may wait for the value of this call, so its handler learns that it did not run.
     assert refused == [message] and isinstance(message.refusal, RpcTimeoutError)
 
 

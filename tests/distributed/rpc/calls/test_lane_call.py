@@ -127,9 +127,9 @@ def test_a_call_that_could_not_be_sent_is_not_under_way() -> None:
     pipe = SimpleNamespace(error=None, return_lane=lambda own, broken: ended.append(broken))
     with pytest.raises(MemoryError):
         lane_call_of(own, counts, pipe=pipe)
-    # Otherwise a shutdown would wait for the call.
+    # The call does not count as under way; otherwise a shutdown would wait for it.
     assert counts.activity() == (0, 1) and counts.network_data()["w1"].total_errors == 1
-    # After a partly sent message, the peer would read the next one as its continuation.
+    # The lane is broken: after a part of a message, the peer would read the next one as the rest.
     assert ended == [True]
 
 
@@ -153,7 +153,8 @@ def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_
     lane = LaneWithCopies(7)
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
     waiting: Any = lane_call_of(own)
-    # The call's lent memory was taken when the copy arrives, so the call cannot be sent again.
+    # When the copy of the reply arrives, the call's lent memory was taken, so the call cannot be
+    # sent again.
     renews = [True]
     waiting.message.lent_bytes = 1
     waiting.peer.lender = SimpleNamespace(renew_if_untaken=lambda _: bool(renews) and renews.pop())

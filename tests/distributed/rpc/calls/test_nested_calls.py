@@ -64,7 +64,7 @@ def double(x: fd.Tensor) -> fd.Tensor:
 
 
 def hop_in_a_pass(left: int) -> int:
-    """Run a pass over both workers inside nested calls that all run before it."""
+    """Run a pass over both workers in the innermost of `left` nested calls."""
     if left > 0:
         return 1 + rpc.rpc_sync(other(), hop_in_a_pass, (left - 1,))
     x = fd.ones(2, requires_grad=True)
@@ -148,7 +148,7 @@ def use_up_all_threads() -> None:
         behind = rpc.rpc_sync("w2", fail_behind)
         assert f"{STUCK}none is left for calls of others" in behind, behind
         assert "call_w1 on worker 'w0'" in behind or "abs on worker 'w1'" in behind
-        # One of the two may end in time, after the other one has ended.
+        # One of the two calls may still end in time, once the other call has ended.
         errors = [chain.exception() for chain in chains if chain.wait_until_done()]
         failed = [error for error in errors if error is not None]
         for error in failed:
@@ -174,7 +174,7 @@ late: SimpleQueue[str] = SimpleQueue()
 
 def note_late() -> None:
     late.put(call_in_a_call())
-    # Both calls time out together: a caller that wakes late would accept an immediate answer.
+    # Wait: both calls time out together, and a caller that wakes late would accept an answer.
     wait_at("the caller has timed out")
 
 

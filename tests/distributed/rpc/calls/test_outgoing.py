@@ -126,7 +126,7 @@ def test_a_truth_is_no_timeout_though_one_second_was() -> None:
 def test_a_worker_that_answers_with_rubbish_is_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for rank in (1, 2, 2):  # the second worker has a new life the next time
+    for rank in (1, 2, 2):  # the last one is a new life of worker 2
         peer: Any = object.__new__(Worker)
         peer.name, peer.takes, peer._answers_rubbish = f"w{rank}", DEFAULT, False
         for _ in range(100):

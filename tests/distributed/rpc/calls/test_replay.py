@@ -1,4 +1,4 @@
-"""Replayed messages of a member, or of an earlier life of it, do not run a call twice."""
+"""Messages of a member, or of an earlier life of the member, run no call twice when replayed."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def send_much() -> tuple[int, int]:
 
 
 def slab_bytes() -> tuple[int, int]:
-    """Return how many bytes are lent, after waiting for all to be returned, and the total."""
+    """Wait for the return of lent bytes; return how many are still lent, and the slabs' bytes."""
     deadline, never = time.monotonic() + 20, threading.Event()
     while True:
         (found,) = cuda_ipc.usage().values()
@@ -411,7 +411,7 @@ def _forged(uuid: bytes, slab: bytes, slab_size: int, start: int, size: int, eve
 
 
 def send_forged() -> dict[str, bool]:
-    """Return for each forged message whether it was rejected with an error that names it."""
+    """Return for each forged message whether it was rejected with the expected error."""
     real, found = cuda_ipc.PIECE, {}
     words = ("status 1", "a piece of", "a piece of", "status 1", "a slab of", "it must be packed")
     for kind, word in zip(

@@ -1,4 +1,4 @@
-"""A message may only refer to memory of its sender, which cannot change it after the check."""
+"""A message may only name its sender's memory, and its sender cannot change it after the check."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_a_scalar_that_does_not_fit_its_bytes_is_refused() -> None:
 
 
 class Named(Tensor):
-    """A subclass, which RPC sends as an ordinary pickle."""
+    """A subclass of Tensor, which RPC sends as an ordinary pickle."""
 
 
 @pytest.mark.usefixtures("mode")

@@ -154,7 +154,7 @@ def opcodes_of(body: bytes) -> set[str]:
         for opcode, _, _ in pickletools.genops(body):
             names.add(opcode.name)
     except UnicodeDecodeError:
-        pass  # the Unpickler rejects it too
+        pass  # the Unpickler rejects such a text too
     return names
 
 

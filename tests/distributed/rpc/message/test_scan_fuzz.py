@@ -36,7 +36,7 @@ class Thing:
 
 @rpc.export
 class Sized(list[Any]):
-    """An exported list that takes few values: a body may call it with range(2**63)."""
+    """An exported list of at most 1,000 values, because a body may pass it range(2**63)."""
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
         super().__init__(itertools.islice(values, 1_000))
@@ -205,7 +205,7 @@ class Grammar:
         return one + b"b"
 
     def _framed(self, opcodes: bytes) -> bytes:
-        # The frame length is right in half of the cases; the frame may cover only a part.
+        # The frame length is right in half of the cases. A frame may cover only some opcodes.
         size = len(opcodes) + 1
         if self.random.random() < 0.5:
             size = self.random.randrange(size + 2)

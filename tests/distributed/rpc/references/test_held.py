@@ -1,4 +1,4 @@
-"""A reference's holder notifies its owner and its sender correctly, for every order of events."""
+"""The holder of a reference notifies the owner and the sender correctly, in any order of events."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_owner_and_sender_hear_once_of_each_end(
         if is_over and (is_answered or held.state is not State.TELLING):
             is_waiting = held.state is State.CREATING and Event.DROPPED in happened
             assert held.state is State.ENDED or is_waiting, life
-        # The owner is notified of the end exactly if it may have been notified of the beginning.
+        # The owner is notified of the end exactly if it may know of the reference's beginning.
         may_know = start is not State.ARRIVED or Event.TELLS in happened
         if held.state is State.ENDED:
             is_never = happened[0] in (Event.UNSENT, Event.REFUSED) or not may_know

@@ -111,7 +111,7 @@ def travel(order: Sequence[str], *, in_answer: bool) -> None:
         for send, addressee, item in notes:
             send(addressee, [item])
         notes.clear()
-    # A call that times out cancels forks in its answer, but not those in its request.
+    # A call that times out cancels the forks in its answer, but not the forks in its request.
     first = next(one for one in order if one != "answer given up" or in_answer)
     will_not_come = first in ("undone", "answer given up", "not held")
     assert (len(forks), ended) == (0, [(VALUE, FORK)] * will_not_come), (in_answer, order)

@@ -49,7 +49,7 @@ has_begun = threading.Event()
 
 
 def keep_busy(to: str) -> None:
-    """Occupy a worker's only thread; calls on other lanes could otherwise overtake a later call."""
+    """Occupy a worker's only thread; return once it is occupied, so that no later call runs."""
     rpc.rpc_async(to, tell_and_wait)
     assert has_begun.wait(10)
 
@@ -83,7 +83,7 @@ IN_TIME_S = 1.0
 
 
 def open_gate_too_late(num_calls: int, late_s: float = SHORT_S) -> None:
-    """Open the gate after `num_calls` calls have arrived, too late for a timeout of late_s."""
+    """Open the gate after `num_calls` calls have arrived, too late for a timeout of `late_s`."""
     wait_for_calls(num_calls)
     hold(2 * late_s)
     open_gate("gate")
@@ -301,7 +301,8 @@ def end_of_fetch() -> list[str]:
 def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group: Group,
 ) -> None:
-    # Start to count calls first: once the call has expired, its fetch is answered and not counted.
+    # Start to count calls first: once the remote call has expired, w2's fetch is answered, and is
+    # not counted.
     group[1].start(open_gate_too_late, 3, IN_TIME_S)
     group[0].run(fetch_what_is_never_made)
     group[1].result()
@@ -398,7 +399,7 @@ def make_and_let_go() -> tuple[int, int]:
 
 
 def take_what_arrives_late(owner_id: int, rref_id: int) -> str:
-    """Receive a late reference that w2 had passed on before it ended."""
+    """Receive a reference that w2 passed on, after the value has gone."""
     context = rpc.RRef(Value())._context
     agent: Any = rpc._get_current_rpc_agent()
     life = agent.worker(owner_id).record.incarnation

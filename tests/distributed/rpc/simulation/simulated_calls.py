@@ -63,7 +63,7 @@ class Calls:
         if quiet:
             return
         self.group.network.comes_twice = rng.choice((0.0, 0.0, 0.03, 0.2))
-        # Faults should hit running calls, so the whole scenario may be short.
+        # Faults should occur during calls, so some scenarios are short.
         self.busy_s = busy_s = rng.choice((BUSY_S, 3.0, 0.5))
         for _ in range(rng.randint(*self.num_begun)):
             self.world.at(start + rng.random() * busy_s, None, self.begin_one)
@@ -156,14 +156,14 @@ class Calls:
             self.crash(worker)
 
     def crash(self, worker: Worker) -> None:
-        """Crash a process, visibly to its host or not; maybe crash another one soon after."""
+        """Crash a process. Its host may report the end or not; the rank may come back later."""
         worker.crash()
         if self.world.rng.random() < 0.5:
             self.group.tell_that_process_ended(worker)
         self.maybe_comes_back(worker)
 
     def maybe_comes_back(self, worker: Worker) -> None:
-        """Start another life of a rank some time after the end of this one, or never."""
+        """Start another life of the worker's rank some time after this life has ended, or never."""
         rng, when = self.world.rng, self.world.now
         if self.group.kind == "static":
             if worker.dead and rng.random() < 0.5:
@@ -183,7 +183,7 @@ class Calls:
             self.world.at(self.world.now + 0.5, None, self.come_back, worker)
 
     def came_back(self, worker: Worker) -> None:
-        """Run the load of the scenario on a worker that has come back."""
+        """Run a scenario's load on a worker that has come back; here there is none."""
 
     def storm(self) -> None:
         """Break connections repeatedly while many calls begin, on a slow network."""
@@ -196,7 +196,7 @@ class Calls:
             self.world.at(self.world.now + rng.random() * 3, None, network.break_one)
 
     def greet_each_other(self) -> None:
-        """Let each remaining worker call the next one, and check the results."""
+        """Let each remaining worker call the next worker, and check the results."""
         group = self.group
         others = [
             one for one in group.living() if not one.is_out and one is group.present(one.rank)
@@ -235,7 +235,7 @@ class Calls:
         (when, error), callee = op.ended[0], op.callee
         ran_at = self.runs.get(op.key, [callee])[0]
         if ran_at is not callee:
-            # The call must have been created after that life began.
+            # The call reached a later life, so it must have been made after that life began.
             assert ran_at.began <= op.made, f"call {op.key} of before reached {ran_at.name}"
         elif callee.died_at is not None and op.worker is not callee and callee.died_at < when:
             after_s = when - max(callee.died_at, op.began) - op.worker.frozen_s

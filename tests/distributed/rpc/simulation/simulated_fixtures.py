@@ -1,6 +1,6 @@
 """Fixtures for tests with simulated groups: a simulated machine for a module, and cleanup per test.
 
-A module that imports them uses them for all its tests.
+A module that imports these fixtures uses them for all its tests.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Worker(Process):
         super().__init__(group.world, f"w{rank}.{life}")
         self.rank = rank
         self.life = life
-        # A new life may use the address of an earlier life, and receive messages meant for it.
+        # A new life may use the address of an earlier life, and get messages meant for that life.
         self.address = f"sim://w{rank}" if group.has_fixed_addresses else f"sim://{self.name}"
         self.began = group.world.now
         self.left = False
@@ -120,11 +120,11 @@ class Worker(Process):
         self.run(self._begin, ())
 
     def entered(self) -> None:
-        """Switch to this process's singletons, and save those of the other process."""
+        """Switch to this process's singletons, and save those of the process that ran before."""
         self._group.swap_in(self)
 
     def crash(self) -> None:
-        """End immediately; borrowers keep the memory that it had lent."""
+        """End immediately; borrowers keep the memory that this process had lent."""
         super().crash()
         self.let_go_of_memory()
 
@@ -138,7 +138,7 @@ class Worker(Process):
             arena.close()
 
     def num_lent(self) -> int:
-        """Return how many pieces of its memory are lent, or offered in a message."""
+        """Return how many pieces of this process's memory are lent, or offered in a message."""
         arena = self.agent._arenas._arena
         return 0 if arena is None else arena.usage()[0]
 
@@ -148,7 +148,7 @@ class Worker(Process):
         return self.dead or self.left or self.agent.workers.given_up is not None
 
     def gave_up(self, other: Worker) -> bool:
-        """Return whether this worker has declared this life of another one lost."""
+        """Return whether this worker has declared this life of `other` lost."""
         known = self.agent.workers.known(other.rank)
         return known is not None and known.is_dead and known.record == other.agent.me
 
@@ -207,7 +207,7 @@ class Group:
         groups[:] = [self]
         self.world = World(seed, clock)
         worlds[:] = [self.world]
-        # Random numbers of the simulated system, independent of those for faults.
+        # Random numbers of the simulated system, independent of the random numbers for faults.
         self.numbers = random.Random(seed)
         self.network = Network(self.world)
         self.kind, self.size = kind, size
@@ -260,7 +260,7 @@ class Group:
         return worker
 
     def start_alone(self, rank: int) -> None:
-        """Start a life of a rank in a static group that is not connected to the others."""
+        """Start a life of a rank in a static group; this life is not connected to the others."""
         worker = self.start(rank)
         records = [one.agent.me for one in self.workers[: self.size]]
         records[rank] = worker.agent.me
@@ -275,7 +275,7 @@ class Group:
         return sorted({worker.rank for worker in self.workers})
 
     def leaves_its_place(self, worker: Worker) -> bool:
-        """Return whether a worker's rank is free: it has ended, or is frozen and given up."""
+        """Return whether a rank is free: its worker has ended, or is frozen and was given up."""
         given_up = PrefixStore(GIVEN_UP, self.store)
         return worker.dead or bool(
             worker.frozen and given_up.check([str(worker.agent.me.incarnation)])
@@ -376,7 +376,7 @@ def _level_ended(global_id: int) -> None:
 
 
 class SimOs:
-    """A replacement for `os` in modules that use its random numbers."""
+    """A replacement for `os` in modules that use the random numbers of `os`."""
 
     def urandom(self, size: int) -> bytes:
         return groups[-1].numbers.randbytes(size)

@@ -31,7 +31,7 @@ HEARTBEAT_S = (2.0, 2.5)
 HANDSHAKE_S = 5.0
 DOUBT_AFTER_S = 2.0
 _LOOK_EVERY_S = 0.1
-# Delays of a second copy; the longest exceeds the lifetime of the state that detects copies.
+# Delays of a message's second copy. The longest exceeds the lifetime of the state that detects it.
 _TWICE_AFTER_S = (0.0, 0.003, 0.1, 1.0, 10.0, 70.0)
 
 
@@ -46,7 +46,7 @@ class Network:
         world.process_ended = self.process_ended
         self.links: list[Link] = []
         self.delays_s: tuple[float, ...] = (0.0002, 0.001, 0.02)
-        self.comes_twice = 0.0  # the probability for each message
+        self.comes_twice = 0.0  # the probability that a message arrives a second time
         self.listening: dict[str, Process] = {}
         self._cuts: dict[frozenset[Process], int] = {}
 
@@ -110,18 +110,18 @@ class Link:
         return self.up
 
     def send_back(self, number: int, frames: Frames) -> None:
-        """Send a message from the server over an earlier or the current connection."""
+        """Send a message from the server; it is lost if `number` is not the current connection."""
         if self.up and number == self.number:
             self._to_client.append(_copies(frames))
             self._later(self._arrive_at_client)
 
     def break_if_silent(self, number: int) -> None:
-        """Break the connection if neither end has received anything for too long."""
+        """Break connection `number` if an end is still frozen, or the traffic still blocked."""
         if number == self.number and self.up and self._is_blocked():
             self.break_off()
 
     def break_off(self) -> None:
-        """Lose the connection and all messages under way, except those already received."""
+        """Break the connection. Some messages under way still arrive; the others are lost."""
         server = self.server
         if not self.up or server is None:
             return
@@ -136,7 +136,7 @@ class Link:
             self.world.at(when, self.client, self.lane.put, self._to_client.popleft())
         self._to_server.clear()
         self._to_client.clear()
-        # The other end may notice the break with a delay.
+        # The server notices the break up to 2.5 s later.
         listener, route = server_listener(server), self.route
         self.world.at(self.world.now + rng.random() * 2.5, server, listener.lose, route)
         self._tell(monitor.DISCONNECTED)
@@ -332,7 +332,7 @@ class SimLane:
         self._link.break_off()
 
     def _wait(self, event: int, deadline: float | None) -> None:
-        """Wait like a ZmqLane: a new connection usually ends the wait, and it checks every 2 s."""
+        """Wait like a ZmqLane, which checks every 2 s; a new connection usually ends the wait."""
         world, link, number = self._process.world, self._link, self._link.number
         misses_it = world.rng.random() < 0.3
 
@@ -430,7 +430,7 @@ class SimContext:
     def choose(
         self, addresses: Mapping[str, str], *, same_host: bool, same_process: bool = False
     ) -> str:
-        # Calls to oneself never reach another process that has taken over the address.
+        # Calls of a worker to itself never reach another process that has taken over the address.
         return "inproc" if same_process else "sim"
 
     def connect(

@@ -204,7 +204,7 @@ class SimCondition:
 
 
 class SimThreading:
-    """A replacement for `threading` in modules."""
+    """A replacement for `threading` in the simulated modules."""
 
     Condition = SimCondition
     Event = SimEvent
@@ -215,7 +215,7 @@ class SimThreading:
 
 
 def wait_until_done(future: Future[Any], timeout_s: float | None) -> bool:
-    """A replacement for the wait of a Future."""
+    """A replacement for `Future._wait_until_done`."""
     world = worlds[-1]
     world.block(future.done, None if timeout_s is None else world.now + timeout_s)
     return future.done()

@@ -1,9 +1,10 @@
 """Simulated processes that run one at a time, and their clock; a seed determines the order."""
 
 # Note [One thread leads] An event in a process may wait, like a thread, while later events run. So
-# each event runs in a real thread, but only one of them runs at a time: the leader, which runs one
-# event after the other. When an event waits, its thread hands the lead to a spare thread, and gets
-# it back when the wait is over. Only the seed determines which thread gets the lead.
+# events run in real threads, but only one thread runs at a time: the leader. The leader runs one
+# event after the other. When an event waits, its thread makes a spare thread the leader. When the
+# wait is over, the thread of that event becomes the leader again. Only the seed determines which
+# thread becomes the leader.
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class Process:
         self._put_off: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def run(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-        """Run a function in this process now, or when it thaws; never if it is dead."""
+        """Run a function in this process now, or once the process thaws; never if it is dead."""
         if self.dead:
             return
         if self.frozen:
@@ -88,7 +89,7 @@ class Process:
         self.world.touch(self)
         if not self.frozen:
             put_off, self._put_off = self._put_off, []
-            # Threads wake in any order, but the events of one thread keep theirs.
+            # Threads wake in any order, but the events of one thread keep their order.
             latest: dict[Callable[..., object], float] = {}
             for function, arguments in put_off:
                 when = self.world.now + self.world.rng.random() * 0.002
@@ -117,7 +118,7 @@ class World:
         # Waiters in the order of arrival, and by process.
         self._waiters: dict[_Waiter, int] = {}
         self._waiting: dict[Process, list[_Waiter]] = {}
-        # The thread that runs the world.
+        # This lock is released when `run_until` may return.
         self._owner = _closed_lock()
         self._error: BaseException | None = None
 
@@ -183,7 +184,7 @@ class World:
         assert not self._waiters
 
     def lead(self, spare: _Spare) -> None:
-        """Run events until the end time, or until another thread takes the lead."""
+        """Run events as the leader until the end time, or until another thread leads."""
         try:
             while True:
                 waiter = self._next_to_go_on()
@@ -204,7 +205,7 @@ class World:
 
     def _next_to_go_on(self) -> _Waiter | None:
         # An event in one process ends no wait in another one. There may be a thousand processes, so
-        # only those with an event are checked.
+        # only the waiters of processes with an event are checked.
         if self.is_over:
             return next(iter(self._waiters), None)
         waiting, touched = self._waiting, self._touched
@@ -233,7 +234,7 @@ class World:
 
 
 class _Waiter:
-    """A wait in a process, which gets the lead when it is over."""
+    """A wait in a process. Once the wait is over, its thread may become the leader."""
 
     def __init__(
         self, process: Process, is_over: Callable[[], bool], deadline: float | None
@@ -252,7 +253,7 @@ class _Waiter:
 
 
 class _Spare:
-    """A thread that can take the lead; it is kept for later worlds."""
+    """A thread that can become the leader; later worlds use the thread again."""
 
     def __init__(self) -> None:
         self._world: World | None = None

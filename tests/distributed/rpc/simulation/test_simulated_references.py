@@ -25,7 +25,7 @@ from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, mach
 from tests.distributed.rpc.simulation.simulated_group import Kind, Worker, here
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
-# After this time the last call has ended and released its references.
+# In this time after the busy period, the last call ends and releases its references.
 _QUIET_S = 40.0
 # Under any fault, an owner learns of a new reference within this time.
 HEARD_OF_S = 12.0
@@ -132,7 +132,7 @@ class References(Calls):
     def may_be_passed_on_by_the_dead(self, rref: RRef[Any], holder: Worker) -> bool:
         """Return whether the sender of a reference may have died before the owner knew the fork."""
         came = self.came_at.get(rref._fork_id, 0.0)
-        earliest = came - HEARD_OF_S - holder.frozen_s  # the message may have waited there unread
+        earliest = came - HEARD_OF_S - holder.frozen_s  # the holder may have read the message late
         died = [worker.died_at or 0.0 for worker in self.group.workers]
         return any(earliest < one < came + HEARD_OF_S for one in died)
 
@@ -164,7 +164,7 @@ def give_later(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
     world, worker = scenarios[-1].world, here()
 
     def give_now() -> None:
-        if not worker.left:  # otherwise no worker is left to make or receive a reference
+        if not worker.left:  # a worker that has left can no longer make or receive a reference
             answer.set_result((new(), *rrefs[:1]))
 
     world.at(world.now + seconds, worker, give_now)
@@ -209,7 +209,7 @@ def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
     peer._take, pool.submit_uncounted = come_twice, put_off
     future = caller.agent.call_async(caller.agent.get_worker_info(1), give, (0.0,), {}, 0.0)
     scenario.world.run_until(scenario.world.now + 1.0)
-    # Run the threads' work in another order.
+    # Run the pool's work in the reverse order.
     for function, arguments in reversed(read):
         caller.run(function, arguments)
     scenario.world.run_until(scenario.world.now + 1.0)
@@ -288,7 +288,7 @@ def call_and_fetch(caller: Worker) -> None:
 
 
 def _remote_and_fetch(caller: Worker) -> None:
-    # Further frames would be the caller's memory, of which no second copy is kept.
+    # The tensor would be sent from the caller's memory, so no copy is kept to send it again.
     rref = rpc.remote("w1", drop, (0.0, fastdist.ones(100_000)))
     caller.world.soon(caller, _fetch, rref)
 
@@ -439,7 +439,7 @@ def _wait_for_value(rref: RRef[Any], ask: str) -> None:
         waits_ended.append(str(error))
 
 
-# Split into parts because of pytest's time limit for a test.
+# The seeds are split into parts because of pytest's time limit for a test.
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(NUM_SEEDS, 30_000, 1000))
 def test_whatever_breaks_values_live_as_long_as_their_references_for_many_seeds(first: int) -> None:

@@ -72,7 +72,7 @@ class Shutdowns(Calls):
     def leave(self, worker: Worker) -> None:
         if worker.left:
             return
-        worker.left = True  # starts no calls after this
+        worker.left = True  # from now on the scenario starts no calls on this worker
         leaving = Leaving(worker, self.world.now)
         self.leavings.append(leaving)
         try:
@@ -93,7 +93,7 @@ class Shutdowns(Calls):
             self.check_that_all_left_together()
 
     def all_come_at_last(self) -> bool:
-        """Return whether workers were lost only before a shutdown, and all ranks have rejoined."""
+        """Return whether workers were lost only before their shutdown, and all ranks rejoined."""
         came = [leaving.worker for leaving in self.leavings]
         lost = {worker for worker in self.group.workers if worker not in came}
         are_back = all(self.group.present(worker.rank) in came for worker in lost)
@@ -118,7 +118,7 @@ def test_whatever_breaks_all_who_live_leave_within_their_patience() -> None:
     try_seeds(Shutdowns, simulated_calls.scenarios, range(NUM_SEEDS))
 
 
-# Split into parts because of pytest's time limit for a test.
+# The seeds are split into parts because of pytest's time limit for a test.
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(NUM_SEEDS, 30_000, 1000))
 def test_whatever_breaks_all_who_live_leave_within_their_patience_for_many_seeds(

@@ -34,7 +34,7 @@ PHASES = ("join", "call", "wait", "leave")
 COUNTED = ("messages", "message bytes", "requests", "request bytes", "operations")
 # At these sizes n log n grows by a factor of 2.2 to 2.3 when n doubles; n * n by 4.
 MOST_OF_ALL = 2.4
-# The work of one worker must not double when the group doubles.
+# The work of one worker may grow by this factor when the group doubles.
 MOST_OF_ONE = 1.5
 STORE = "the store"
 # How long a worker waits for the last worker: notices are printed after 5, 10 and 20 s.
@@ -124,7 +124,7 @@ class Counts:
             def counted_enter(world: World, process: Any) -> None:
                 enter(world, process)
                 is_sampled = process is not None and process.name in self._sampled
-                # This thread leads the world until another process is entered.
+                # This thread runs the process until another process is entered.
                 sys.setprofile(self.count_call if is_sampled else None)
 
             patch.setattr(World, "enter", counted_enter)
@@ -184,7 +184,7 @@ def count(size: int, sampled: Collection[int] = ()) -> Counts:
             for worker in group.workers:
                 world.soon(worker, call_next, worker)
             world.run_until(world.now + 5.0)
-        # All but one wait, like workers that only serve.
+        # All workers but the last wait in their shutdown, like workers that only serve.
         *others, last = group.workers
         with counts.phase("wait"):
             for worker in others:

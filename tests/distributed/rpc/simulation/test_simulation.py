@@ -23,7 +23,7 @@ def seeds(samples_alone: bool) -> range:
     return range(25 if samples_alone else 250)
 
 
-# Split into parts because of pytest's time limit for a test.
+# The seeds are split into parts because of pytest's time limit for a test.
 @pytest.mark.parametrize("first", range(0, NUM_SEEDS, 50))
 def test_whatever_breaks_calls_run_at_most_once_and_all_callers_hear(first: int) -> None:
     try_seeds(Calls, scenarios, range(first, first + 50))

@@ -40,7 +40,7 @@ def calls_fail_and_are_late() -> None:
         rref = rpc.remote("w1", who)
         with pytest.raises(RpcError, match="failed on purpose"):
             rref.to_here()
-        # An op of fastdist is sent as a different message type.
+        # A call of an op of fastdist is sent as another type of message than a call of `who`.
         rref = rpc.remote("w1", fastdist.add, (1, 2))
         with pytest.raises(RpcError, match=r"attempt of SCRIPT_REMOTE_CALL .* failed"):
             rref.to_here()

@@ -65,7 +65,7 @@ def wait_for_the_first() -> None:
 def one_does_not_come() -> None:
     rank = init()
     if rank == 0:
-        wait_for_the_first()  # otherwise rank 0 might be late too
+        wait_for_the_first()  # otherwise the leader, rank 0, might be late too
     if rank < 2:
         words = r"^Followers \['w2'\] timed out in _all_gather after 0\.50 seconds"
         with pytest.raises(RpcTimeoutError, match=words):
@@ -97,7 +97,7 @@ def test_who_comes_when_the_time_was_over_hears_who_was_missing_and_waits_for_no
 
 def gather_without_the_lost() -> list[str]:
     told = []
-    for _ in range(2):  # the second time the loss is known from the start
+    for _ in range(2):  # before the second call, the loss is known already
         with pytest.raises(WorkerLostError) as caught:
             api._all_gather(None)
         told.append(str(caught.value))

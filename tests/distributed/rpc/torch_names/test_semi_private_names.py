@@ -23,7 +23,7 @@ from tests.distributed.workers import run_group
 
 
 class Celsius:
-    """Can only be pickled by a registered reducer."""
+    """A class that can be pickled only with a registered reducer."""
 
     def __init__(self, degrees: float) -> None:
         self.degrees = degrees
@@ -279,7 +279,7 @@ def ask_for_more_of_the_agent() -> None:
                 rref.to_here(wrong)
     call_as_the_bindings_do(w1)
     assert agent.sync() is None
-    # PyTorch's shutdown calls join like this.
+    # PyTorch's shutdown calls `join` with these arguments.
     agent.join(True, 30.0)
     rpc.shutdown(graceful=False)
 

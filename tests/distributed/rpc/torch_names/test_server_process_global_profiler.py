@@ -17,13 +17,13 @@ from tests.distributed.workers import run_group
 
 
 def events_there(profile: Any) -> list[list[Any]]:
-    """Return the events of a profile, grouped by request; runs on the profile's owner."""
+    """Return a profile's events, grouped by request; called on the worker that owns it."""
     events: list[list[Any]] = profile.local_value().process_global_function_events
     return events
 
 
 def names_of(requests: list[list[Any]]) -> list[list[str]]:
-    """Return the names of the outermost events of requests that ran ops."""
+    """Return the names of the outermost events of each request, without requests that ran no op."""
     found = [[one.name for one in events if one.cpu_parent is None] for events in requests]
     return [names for names in found if names]
 
@@ -40,7 +40,7 @@ def profile_w1() -> None:
         rpc.rpc_sync("w1", fd.add, (x, x))
         inner = rpc.remote("w1", rpc._server_process_global_profile)
         inner.rpc_sync().__enter__()
-        # These calls may run on other threads than __enter__; each request has separate events.
+        # These calls may run in other threads than `__enter__`; each request has its own events.
         both = [rpc.rpc_async("w1", subtract_here, (x,)) for _ in range(2)]
         fd.futures.wait_all(both)
         inner.rpc_sync().__exit__(None, None, None)

@@ -49,7 +49,7 @@ class ProgressByHand:
         return -math.inf
 
     def run_alarms(self) -> None:
-        """Advance the clock through all alarms, including those that alarms add."""
+        """Advance the clock until no alarm is left, including alarms that alarms add."""
         while self.alarms:
             when, _, function = heapq.heappop(self.alarms)
             self.skipped_s = max(self.skipped_s, when - time.monotonic())
@@ -68,7 +68,7 @@ class ProgressByHand:
 
 
 class SilentLane:
-    """A lane that accepts all messages, and receives those in `came`."""
+    """A lane that accepts all messages for sending, and that receives the messages in `came`."""
 
     is_open = True
     pulse = None
@@ -106,7 +106,7 @@ def kinds_sent(worker: Any) -> list[int]:
 
 
 class Caller:
-    """The attributes of a calling worker that a caller's lane uses."""
+    """The attributes of a calling worker that the lane of a caller uses."""
 
     lender = None
     is_self = is_dead = False
@@ -140,12 +140,12 @@ def workers_of(
 
 
 def present(store: Store) -> list[Record]:
-    """Return the members in a store, by rank."""
+    """Return the records of all members in a store, in order of their ranks."""
     return StoreDirectory(store).changes(0).came
 
 
 def strike_out(store: Store, incarnation: int, *, was_lost: bool = False) -> None:
-    """Mark a life as having left, or as lost, if it is a member."""
+    """Mark a life as lost, or else as having left, if it is a member."""
     directory = StoreDirectory(store)
     for one in present(store):
         if one.incarnation == incarnation:

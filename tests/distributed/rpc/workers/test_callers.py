@@ -1,4 +1,4 @@
-"""The choice of a caller's connection when several are read in arbitrary order."""
+"""The connection that is used for a caller's lane when several are read in any order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Life:
 
 
 class Listener:
-    """Knows all connections except ended ones."""
+    """A listener that knows every connection except those in `ended`."""
 
     def __init__(self) -> None:
         self.ended: set[bytes] = set()

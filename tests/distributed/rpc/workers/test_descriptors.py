@@ -116,7 +116,7 @@ def hold(seconds: float) -> str:
 
 
 def call_from_many_threads() -> list[str]:
-    """Call w1 from many threads, so that new lanes are opened."""
+    """Call w1 from eight threads at the same time, so that new lanes are opened."""
     answers: list[str] = []
     threads = [
         threading.Thread(target=lambda: answers.append(rpc.rpc_sync("w1", hold, (0.3,))))
@@ -141,7 +141,7 @@ def group() -> Iterator[Group]:
 
 def test_strangers_that_take_all_descriptors_do_not_end_the_worker(group: Group) -> None:
     where = ("127.0.0.1", group[1].run(port))
-    group[1].run(leave_descriptors, 330)  # a reserve of 256, and a few more
+    group[1].run(leave_descriptors, 330)  # as many as the reserve, 256, and a few more
     strangers = []
     for _ in range(450):
         strangers.append(socket.create_connection(where, timeout=5))

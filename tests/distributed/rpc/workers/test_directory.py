@@ -79,7 +79,7 @@ def test_who_follows_takes_the_place_and_learns_how_many_were_lost(store: Store)
     directory = StoreDirectory(store)
     directory.claim(A)
     assert directory.claim(member("a", 1, 103), A, 1) == (None, 1)
-    # The first of two successors of one life gets the place.
+    # Two processes claim the place of one former life; the first of them gets it.
     assert directory.claim(member("a", 1, 104), A, 1) == (member("a", 1, 103), 1)
     directory.declare_lost(replace(member("a", 1, 103), restart_count=1))
     directory.leave(member("a", 1, 103))
@@ -101,8 +101,8 @@ def test_changes_since_a_revision_are_those_alone(store: Store) -> None:
     directory.claim(again)
     later = directory.changes(since.revision)
     assert later.came == [again]
-    # A store with a new host may have a lower revision than the reader, which then reads
-    # everything.
+    # After a store was recreated on a new host, its revision may be lower than the reader's. The
+    # reader then reads all members.
     assert directory.changes(later.revision + 1).is_whole
 
 
@@ -249,7 +249,7 @@ def join_under_one_name(how: str, folder: str, tries: int) -> list[str]:
     answers = []
     for number in range(tries):
         where = how if how.startswith("tcp") else f"file://{folder}/store{number}"
-        # Groups are numbered in the store: all processes enter the same one.
+        # Set the number of the next group, so that all processes enter the same group.
         rpc.init._init_counter = number  # type: ignore[attr-defined]
         options = rpc.TensorPipeRpcBackendOptions(init_method=where)
         with FileStore(f"{folder}/meeting") as meeting:

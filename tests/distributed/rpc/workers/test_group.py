@@ -27,7 +27,7 @@ def member(name: str, rank: int, incarnation: int) -> Record:
 
 
 def come(store: Store, record: Record) -> None:
-    """Join from another process; the former holder of the name or rank leaves first."""
+    """Join like another process; a member with the same name or rank leaves first."""
     for other in present(store):
         if other.rank == record.rank or other.name == record.name:
             strike_out(store, other.incarnation)
@@ -49,7 +49,7 @@ def members(store: Store) -> Workers:
 
 
 def end(members: Workers, rank: int, incarnation: int) -> None:
-    """End one life, if it is still the current one."""
+    """End one life of a rank, if it is still the current life."""
     worker = members.known(rank)
     if worker is not None and worker.record.incarnation == incarnation:
         worker.said_goodbye()
@@ -57,7 +57,7 @@ def end(members: Workers, rank: int, incarnation: int) -> None:
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
-    """Run something once, after the store was read and before the result is used."""
+    """Return a function that runs a callback once, between a read of the store and its use."""
     find = StoreDirectory.find
 
     def let(happen: Callable[[], None]) -> None:
@@ -127,7 +127,7 @@ def test_what_was_read_early_does_not_replace_what_was_read_later(
     def come_again() -> None:
         come(store, member("a", 1, 102))
         other.start()
-        other.join(0.1)  # the other thread may have to wait for this reader
+        other.join(0.1)  # the other thread may have to wait until this one has read
 
     meanwhile(come_again)
     assert members.find("another stranger") is None
@@ -142,7 +142,7 @@ def with_maps(name: str, rank: int, incarnation: int, address: str) -> Record:
 
 
 def told_of(members: Workers, name: str, rank: int) -> list[object]:
-    """Return the results of all look-ups of a member; each look-up uses a different dict."""
+    """Look up one member in each way, and return the results; each way reads a different dict."""
     worker = members.find(name)
     return [
         members.info_of(name),
@@ -206,7 +206,7 @@ def test_look_ups_agree_while_members_come_and_go(store: Store, members: Workers
                 for worker in (members.find("b"), members.find(2)):
                     if worker is not None and (worker.name, worker.id) != ("b", 2):
                         wrong.append(f"b of rank 2 led to {worker.record}")
-        except BaseException as error:  # raised in the test's own thread
+        except BaseException as error:  # the test's own thread reports it
             wrong.append(error)
 
     threads = [threading.Thread(target=look) for _ in range(3)]
@@ -235,7 +235,7 @@ def test_workers_of_one_machine_with_networks_of_their_own_are_on_two_hosts() ->
     assert me.shares_host_with(replace(me, rank=1))
     apart = Record.decode(replace(me, rank=1, network_namespace="net:[1]").encode())
     assert not me.shares_host_with(apart) and not apart.shares_host_with(me)
-    # The kernel still reports the end of one process to the other.
+    # The kernel still reports the end of one worker's process to the other worker.
     assert me.shares_processes_with(apart)
 
 
@@ -253,7 +253,7 @@ def test_who_leaves_late_does_not_take_away_who_has_its_place(
 
 
 class Guarded(dict[Any, Any]):
-    """A member table that records accesses and changes without its lock."""
+    """A table of members that records each access or change made without holding the lock."""
 
     def __init__(self, table: dict[Any, Any], lock: Any, unguarded: list[str]) -> None:
         super().__init__(table)
@@ -284,7 +284,7 @@ def test_the_tables_of_members_change_and_are_gone_through_under_their_lock(
     for name in ("_by_id", "_by_name"):
         setattr(members, name, Guarded(getattr(members, name), members._lock, unguarded))
     come(store, member("b", 2, 102))
-    come(store, member("a", 1, 103))  # another life of the same rank
+    come(store, member("a", 1, 103))  # the next life of rank 1
     assert [worker.name for worker in members.all()] == ["w0", "a", "b"]
     strike_out(store, 102)
     end(members, 2, 102)

@@ -49,7 +49,7 @@ def test_in_a_dynamic_group_it_is_where_the_former_life_was_and_did_not_leave(
     if end is not None:
         strike_out(keys_of_group(store, 2), 2, was_lost=end == "was lost")
     assert find_number(store, 0, 1, "w1", is_static=False) == expected
-    # No worker was in the groups under another name or rank.
+    # w2 at rank 1, and w1 at rank 2, were in none of the groups.
     assert find_number(store, 0, 1, "w2", is_static=False) == 0
     assert find_number(store, 0, 2, "w1", is_static=False) == 0
 

@@ -92,7 +92,7 @@ def test_of_two_processes_of_both_kinds_the_later_is_refused() -> None:
 
 
 def over(record: Record) -> Record:
-    """Return a record of an ended process: the pid belongs to a process with another start time."""
+    """Return a record of an ended process: the process that has the pid started at another time."""
     return replace(record, process_start=1)
 
 
@@ -164,7 +164,7 @@ def test_who_was_replaced_before_all_had_met_leaves_its_place() -> None:
         assert claims.next(20.0) is not None
         again = replace(member(1, 2), restarts=True, incarnation=7)
         waits = pool.submit(join_static, store, again, 20.0, 1.0)
-        assert claims.next(20.0) is not None  # until then the group would contain the former life
+        assert claims.next(20.0) is not None  # until then the group contains the former life
         other = join_static(store, replace(member(0, 2), restarts=True), 20.0, 1.0)
         assert waits.result(20.0).me.restart_count == 1
     assert [one.restart_count for one in other.members] == [0, 1]
@@ -181,7 +181,7 @@ def test_a_second_worker_of_a_rank_is_refused_with_the_variable_that_takes_lost_
 
 
 def enter_bytes(store: HashStore, world_size: int, value: bytes) -> None:
-    """Register bytes that are not a record in the place of w0."""
+    """Register `value`, which is not a record, as the member w0."""
     place = [b"rpc_members", b"0", b"%d" % world_size, value, b"100", b"w0", b"", b"", b"0"]
     store._ask(Op.ENTER, place)
 
@@ -297,7 +297,7 @@ def test_newcomer_of_another_version_leaves_a_dynamic_group_as_it_was() -> None:
 
 
 def come_back(store: HashStore, world_size: int, answers: Callable[[Record], bool]) -> Group:
-    """Join as a second w0 while the first one, which is this process, is alive."""
+    """Join as a second w0 while the process of the first one (this process) is alive."""
     first = replace(member(0, world_size), restarts=bool(world_size))
     again = replace(first, incarnation=7)
     if world_size:
@@ -357,7 +357,7 @@ def alive(rank: int, incarnation: int, world_size: int = 2) -> Record:
 
 
 def ended(world_size: int) -> Record:
-    """Return the record of a rank 0 whose process has ended."""
+    """Return the record of a worker of rank 0 whose process has ended."""
     return replace(alive(0, 1, world_size), process_start=1)
 
 
@@ -375,7 +375,7 @@ def test_all_tell_a_store_of_a_static_group_though_one_knew_an_earlier_life_of_a
     knows_itself = Group(store, again, [gone, first, other], restarts=True)
     be_in_again(store, knows_itself, [gone])
     assert incarnations(knows_the_first) == incarnations(knows_itself) == [1, 3, 4]
-    # Rank 0 could only create an empty store.
+    # Rank 0 comes back: alone it could only create an empty store.
     back = join_static(store, alive(0, 9, 3), 5.0, 1.0, lambda earlier: True)
     assert incarnations(back) == incarnations(knows_itself) == [9, 3, 4]
 
@@ -415,7 +415,7 @@ def test_who_hosts_a_store_anew_waits_for_nobody_once_it_is_told_of_its_group() 
     with ThreadPoolExecutor(1) as threads:
         back = threads.submit(join_static, store, alive(0, 9), 30.0, 1.0, lambda earlier: True)
         while not store.num_keys():
-            pass  # until the process has registered and waits
+            pass  # until rank 0 has registered and waits
         be_in_again(store, group, [others[0]])
         assert incarnations(back.result(20.0)) == [9, 2]
     assert incarnations(group) == [9, 2]

@@ -1,4 +1,4 @@
-"""An agent's findings about a port that accepts no connection."""
+"""A prober's reports about a port that accepts no connection."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_that_nobody_listens_is_told_once_each_time_it_is_asked_for() -> None:
     probe = Probe(free_port())
     for times in (1, 2):
         probe.look()
-        probe.prober.look_soon()  # a probe is already under way
+        probe.prober.look_soon()  # no effect: a probe is already under way
         probe.read()
         assert probe.told == [(Event.REFUSED, "")] * times
         assert not probe.progress.readers
@@ -60,7 +60,7 @@ def test_who_does_not_answer_in_time_is_out_of_reach() -> None:
         probe = Probe(port)
         probe.look()
         assert not probe.told
-        probe.progress.run_alarms()  # the time for an answer is over
+        probe.progress.run_alarms()  # advance the clock past the time limit for an answer
         assert probe.told == [(Event.UNREACHED, "no answer")]
         for one in waiting:
             one.close()

@@ -77,13 +77,13 @@ def test_a_clock_stands_still_while_its_process_does(monkeypatch: pytest.MonkeyP
     clock.look(due=100.5)
     assert clock.now() == 100.5
     assert not clock.stood_still_lately() and clock.woke_at() == -math.inf
-    now = 104.6  # stopped for 4 seconds while an alarm was due
+    now = 104.6  # the process was stopped for 4 seconds while an alarm was due
     clock.look(due=100.6)
     assert clock.now() == 100.6
     assert clock.stood_still_lately()
     clock.look(due=100.6)  # another alarm due during the same stop
     assert clock.now() == 100.6
-    now = 200.0  # no alarm was due
+    now = 200.0  # no alarm was due since the last look
     clock.look(due=math.inf)
     assert clock.now() == 196.0 and clock.woke_at() == 100.6
     assert not clock.stood_still_lately()
@@ -96,16 +96,16 @@ def test_a_clock_leaves_out_what_a_busy_machine_held_up(monkeypatch: pytest.Monk
     for _ in range(100):
         now += 0.1
         due = now
-        now += 0.3  # until the thread gets a core
+        now += 0.3  # the thread waits this long for a core
         clock.look(due=due)
         ran_s += 0.1
     assert clock.now() == pytest.approx(100.0 + ran_s)
-    # Peers were not stopped, so waits continue.
+    # The peers ran during these delays, so the clock reports no stop, and waits for peers continue.
     assert clock.woke_at() == -math.inf and not clock.stood_still_lately()
     before = clock.now()
     for _ in range(100):
         now += 0.11
-        clock.look(due=now - 0.01)  # an ordinary alarm's delay
+        clock.look(due=now - 0.01)  # an alarm is usually this late
     assert clock.now() == pytest.approx(before + 11.0)
 
 
@@ -119,13 +119,13 @@ def test_a_stop_between_two_looks_is_known_before_a_refusal_that_came_in_it_is_r
     try:
         progress._clock.look(math.inf)
         progress.call_at(100.5, lambda: None)
-        now = 104.6  # stopped after the thread woke, before it reads a lane
+        now = 104.6  # the process was stopped after the thread woke up and before it reads a lane
         progress._call(lambda: seen.append((progress.now(), progress.woke_at())))
         assert seen == [(100.5, 100.5)] and progress.stood_still_lately()
         now = 120.0
         progress._clock.look(now)
         assert not progress.stood_still_lately()
-        now = 124.6  # stopped while a lane is read
+        now = 124.6  # the process was stopped while a lane is read
         progress.call_at(120.5, lambda: None)
         assert progress.stood_still_lately()
     finally:
@@ -136,7 +136,7 @@ def test_a_stop_between_two_looks_is_known_before_a_refusal_that_came_in_it_is_r
 def test_a_silent_peer_is_lost_when_this_worker_itself_has_run_for_the_time_that_it_has(
     held_up_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker wakes every 0.1 s, each time `held_up_s` late, and detects the loss in time."""
+    """An alarm is due each 0.1 s, and runs `held_up_s` late; the loss is detected in time."""
     now = 100.0
     monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
     clock = AwakeClock()

@@ -21,7 +21,7 @@ def test_a_knock_that_is_not_answered_yet_is_closed_with_who_waits_for_it() -> N
     pulse.knock = knock
     progress.watch(knock.fileno(), pulse.heard)
     taker.stop()
-    # The number of the knock's descriptor may be reused immediately.
+    # Another file may get the knock's descriptor number, so the descriptor must not stay watched.
     assert knock.fileno() == -1 and not progress.readers
 
 
@@ -41,7 +41,7 @@ def test_a_peer_to_which_no_way_leads_is_knocked_at_again_and_hung_up_on(
     for _ in range(3):
         assert not hung_up
         progress.run_present_alarms()
-        # The failure makes the descriptor readable, and its reader then closes it.
+        # A failed knock's descriptor is readable; the reader function closes it.
         knock: Any = pulse.knock
         progress.readers[knock.fileno()]()
         assert knock.fileno() == -1 and not progress.readers
@@ -51,7 +51,7 @@ def test_a_peer_to_which_no_way_leads_is_knocked_at_again_and_hung_up_on(
 
 
 class FailedKnock:
-    """A knock that the kernel of this host has given up."""
+    """A knock whose connection attempt has failed in the kernel of this host."""
 
     has_failed = True
 

@@ -124,7 +124,7 @@ def make_full_lane(number: int = SHARED) -> CallerLane:
 def test_calls_are_held_while_too_many_answers_are_not_read_and_until_half_of_them_are() -> None:
     lane, first, second = make_full_lane(), request(), request()
     assert lane.hold(first) and lane.acknowledge(60 << 20) == []
-    # There is room again, but the waiting calls come first.
+    # New calls would fit again, but calls that wait already must run first.
     answer(lane, 1, b"small")
     assert lane.hold(second)
     assert lane.acknowledge(120 << 20) == [first, second]
@@ -165,11 +165,11 @@ def test_an_answer_is_kept_until_its_own_call_has_ended_whatever_ended_behind_it
     lane.accept_request(10, request())
     lane.forget_below(12, (3, 10, 11))
     result = lane.reconcile(range(12))
-    assert result.answers == [(b"3",)]  # the connection of this answer may still break
+    assert result.answers == [(b"3",)]  # the caller may not have received this answer yet
     assert result.answered_before == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert result.never_received == [11]
     assert not lane.accept_request(3, request()) and not lane.accept_request(10, request())
-    # Call 11 has a number, but has not been sent yet.
+    # The caller has numbered call 11, but has not sent it yet.
     assert lane.accept_request(11, request())
     lane.answered(11, (b"11",), 2)
     assert lane.reconcile([11]).answers == [(b"11",)] and not lane.accept_request(11, request())

@@ -20,7 +20,7 @@ from tests.distributed.workers import Group
 
 
 class Machine:
-    """A clock, and the kernel's counters, both set by the test."""
+    """A clock, and the counters of the kernel; the test sets both."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.meter = 100.0, Meter(0, 0.0, 0.0)
@@ -31,7 +31,7 @@ class Machine:
         self.clock.look(due=math.inf)
 
     def late(self, seconds: float, **meter: Any) -> AwakeClock:
-        """Run an alarm that is late by this time."""
+        """Run an alarm `seconds` late, with these counters; return the clock."""
         due = self.now + 0.5
         self.now = due + seconds
         self.meter = self.meter._replace(**meter)
@@ -47,7 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_waiting_for_the_interpreter_lock_is_no_standing_still(machine: Machine) -> None:
     clock = machine.late(17.0, num_wakes=2500)
     assert not clock.stood_still_lately()
-    # The thread has received nothing meanwhile, so peers are not considered silent.
+    # While the thread waited for the lock it read no messages, so peers are not considered silent.
     assert clock.now() == 100.5 and clock.woke_at() == 100.5
 
 
@@ -76,7 +76,7 @@ def test_a_short_stop_does_not_hide_the_longer_one_before_it(machine: Machine) -
 
 
 def test_a_busy_machine_does_not_make_a_stop_of_a_held_lock(machine: Machine) -> None:
-    # Each wake-up took eight times as long as normal.
+    # The thread woke up only an eighth as often as normal.
     assert not machine.late(10.0, num_wakes=10_000 // 40).stood_still_lately()
 
 
@@ -87,7 +87,7 @@ def test_a_suspended_machine_stood_still_though_its_clock_did_as_well(machine: M
 
 
 def test_the_turns_before_a_stop_are_not_taken_for_running(machine: Machine) -> None:
-    for turn in range(1, 40):  # fewer than between two measurements
+    for turn in range(1, 40):  # fewer looks than between two measurements of the clock
         machine.now += 0.01
         machine.meter = Meter(2 * turn, 0.0, 0.0)
         machine.clock.look(due=math.inf)
@@ -136,7 +136,7 @@ SHORT_S = 0.1
 
 
 class Ticking:
-    """A progress thread with a regular tick that detects stops."""
+    """A progress thread with a regular tick, whose clock detects stops of the process."""
 
     def __init__(self) -> None:
         progress_module._LATE_S, progress_module._SILENT_S = SHORT_S, 3 * SHORT_S
@@ -150,7 +150,7 @@ class Ticking:
         self.progress.call_at(time.monotonic() + 0.01, self.tick)
 
     def stood_still(self) -> bool:
-        """Return `stood_still_lately` after the next ticks."""
+        """Return `stood_still_lately` after two more ticks."""
         while self.ticks.acquire(blocking=False):
             pass
         for _ in range(2):
@@ -167,7 +167,7 @@ def begin() -> None:
 
 
 def keeps_the_lock_unnoticed() -> bool:
-    """Return whether holding the GIL is not detected as a stop; retry, as a machine may stop."""
+    """Return whether holding the GIL is not detected as a stop; retry in case the machine stops."""
     for _ in range(5):
         ticking[0].progress._clock._silent_at = -math.inf
         # The sleep uses no CPU time, so a CPU clock could not distinguish it from a stop.

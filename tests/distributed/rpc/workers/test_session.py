@@ -164,7 +164,7 @@ def test_a_connection_that_comes_back_is_a_recovery_and_not_a_death() -> None:
 
 def test_what_was_not_heard_while_this_process_stood_still_is_no_silence_of_a_peer() -> None:
     peer = alive()
-    # The break was noticed when this process woke up a moment ago.
+    # This process woke up at 102.0, a moment before it noticed the broken connection.
     peer.step(Event.DISCONNECTED, 102.1, woke_at=lambda: 102.0)
     assert _deaths(peer.step(Event.TICK, 111.9)) == []
     assert len(_deaths(peer.step(Event.TICK, 112.0))) == 1
@@ -318,7 +318,8 @@ def test_any_order_of_events_dies_once_and_never_forgets_to_look_again() -> None
             now += rng.choice((0.01, 0.3, 1.0, 4.0))
             actions = peer.step(rng.choice(list(Event)), now)
             deaths += sum(isinstance(action, Die) for action in actions)
-            # An agent that only checks at next_look detects the death in time.
+            # An agent that looks again only at `next_look` must detect the death, so that time must
+            # exist.
             if peer.state not in (State.ALIVE, State.DEAD):
                 assert peer.next_look() is not None
         assert deaths <= 1
@@ -357,8 +358,7 @@ def test_what_nobody_has_chosen_is_longer_on_a_crowded_machine() -> None:
 def test_what_was_chosen_is_kept_on_a_crowded_machine() -> None:
     chosen = Times(frozen_s=10.0, grace_s=0.5).towards(crowding=8.0, is_near=True)
     assert (chosen.frozen_s, chosen.grace_s) == (10.0, 0.5)
-    # Detecting silence takes less than half of the time, so that the connection can be
-    # re-established.
+    # Detecting a silence takes less than half of `frozen_s`, so that time is left to connect again.
     assert (chosen.beats, chosen.notice_s, chosen.join_s) == (2, 2.5, 80.0)
     assert Times(frozen_s=60.0).towards(crowding=8.0, is_near=True).beats == 15
 
@@ -385,7 +385,7 @@ def test_on_a_crowded_machine_a_frozen_peer_is_lost_in_the_longer_time_and_a_dea
     frozen, dead = Session(0.0, crowded), Session(0.0, crowded)
     for peer in (frozen, dead):
         peer.step(Event.CONNECTED, 0.0)
-    # The connection is closed when 16 heartbeats had no answer.
+    # The connection is closed after 16 heartbeats without an answer.
     frozen.step(Event.DISCONNECTED, 116.5)
     assert _deaths(frozen.step(Event.TICK, 179.9)) == []
     (death,) = _deaths(frozen.step(Event.TICK, 180.0))

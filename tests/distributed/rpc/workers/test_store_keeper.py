@@ -24,7 +24,7 @@ LOST: list[Any] = [SimpleNamespace(record=record, why_lost="killed") for record 
 
 
 class Alarms(list[Callable[[], None]]):
-    """A stand-in for Workers whose delayed work the test runs."""
+    """A stand-in for Workers; the test runs the work that it delays."""
 
     group: Any = None
     me = RECORDS[1]
@@ -68,7 +68,8 @@ def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
 
     alarms, secret = Alarms(), JobSecret.generate()
     host = TCPStore("127.0.0.1", 0, is_master=True, secret=secret)
-    # Use a timeout much longer than a check; a restarted worker waits for the next check.
+    # The store's timeout is much longer than a check may last, since a restarted worker waits for
+    # the next check.
     with closing(TCPStore("127.0.0.1", host.port, timeout=120, secret=secret)) as served:
         host.close()
         keys = keys_of_group(served, 0)
@@ -92,7 +93,7 @@ def test_a_look_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> Non
     keeper = StoreKeeper(PrefixStore("group", HashStore()), unused, alarms, lambda: True)
     keeper.handle_lost(LOST[0])
     monkeypatch.setattr(keeper, "_keep", fail)
-    with pytest.raises(KeyError):  # the pool logs this error
+    with pytest.raises(KeyError):  # in a real worker the pool logs this error
         alarms.pop()()
     monkeypatch.setattr(keeper, "_keep", lambda lost: True)
     alarms.pop()()

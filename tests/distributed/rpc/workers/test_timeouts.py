@@ -13,7 +13,7 @@ from fastdist.distributed.rpc.workers.progress import BUCKET_S, Timeouts
 
 
 def timeouts_of_numbers() -> Any:
-    """Return deadlines of calls that are identified by numbers."""
+    """Return a Timeouts whose calls are identified by numbers."""
     return Timeouts()
 
 
@@ -55,7 +55,7 @@ def test_a_sleeper_that_looks_up_before_a_deadline_is_not_woken_for_it() -> None
     assert timeouts.add(2, 4.0)
     assert timeouts.sleep_until(alarm=5.0) == 4.0
     timeouts.expire(4.0)
-    # Only this call's deadline can wake it.
+    # Only call 1 is left, so the thread sleeps until its deadline.
     assert timeouts.sleep_until() == 60.0 and not timeouts.add(3, 61.0)
 
 
@@ -122,7 +122,7 @@ def test_a_bucket_that_fills_again_is_not_collected() -> None:
         timeouts.add("gone", deadline)
         timeouts.remove("gone", deadline)
         timeouts.add(call_id, deadline)
-    for call_id in range(2000, 3000):  # enough empty buckets for a collection
+    for call_id in range(2000, 3000):  # so many empty buckets make Timeouts collect them
         timeouts.add("gone", call_id * BUCKET_S)
         timeouts.remove("gone", call_id * BUCKET_S)
     assert len(timeouts) == 1 + len(keeps)

@@ -16,7 +16,7 @@ from tests.distributed.rpc.test_init import Heard
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
 
-# After this time each of the two workers has a message from the other.
+# Within this time each of the two workers must have received a message from the other.
 HEARD_S = 5.0
 
 heard: list[Heard] = []
@@ -34,7 +34,7 @@ def warning() -> str:
 
 
 def init(name: str) -> tuple[str, float]:
-    """Return init_rpc's error or "ok", and its duration without stops of this process."""
+    """Return "ok" or init_rpc's error, and how long the call took without stops of this process."""
     began, told = time.monotonic(), "ok"
     with Standstill() as stood:
         try:
@@ -88,7 +88,7 @@ def start() -> Iterator[Callable[..., tuple[Group, Worker]]]:
     for other in others:
         assert other.end() == 0
     for group in groups:
-        # A test may have killed one of them.
+        # A test may have killed a worker.
         assert set(group.end()) <= {0, -signal.SIGKILL}
 
 
@@ -131,7 +131,7 @@ def test_two_workers_of_one_rank_that_wait_are_told_both_and_so_are_the_others(
         told, took_s = worker.result()
         assert told.startswith("RankTakenError") and "rank 1 of 3 joined twice" in told
         assert process_of(group[1]) in told and process_of(second) in told
-        assert took_s < 20  # the first process waits for the second
+        assert took_s < 20  # the first process waits until the second one joins
 
 
 def test_a_second_rank_0_and_the_first_hear_of_each_other(

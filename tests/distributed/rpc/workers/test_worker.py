@@ -18,7 +18,7 @@ from tests.distributed.rpc.workers.by_hand import ME, OTHER, ProgressByHand, Sil
 
 @pytest.fixture
 def met() -> Any:
-    """Yield a connected peer, its progress thread, the reported losses, and its messages."""
+    """Yield a connected peer, its progress thread, the lost workers, and the received messages."""
     progress, told, said = ProgressByHand(), [], []
     owner: Any = SimpleNamespace(
         me=ME,
@@ -45,7 +45,7 @@ def test_the_answer_on_a_lane_of_its_own_is_waited_for_when_lane_0_of_who_left_e
     met.peer.said_goodbye()
     met.peer._step(Event.DISCONNECTED)
     assert met.peer.is_dead and met.peer.pipe.error is None and not met.told
-    met.peer.pipe.return_lane(own)  # the answer has arrived
+    met.peer.pipe.return_lane(own)  # the answer on the borrowed lane has arrived
     met.progress.run_alarms()
     assert "has left the group" in str(met.peer.pipe.error) and met.told == [met.peer]
     assert not own.lane.is_open
@@ -155,7 +155,7 @@ def test_a_beat_that_fails_is_not_the_last_one(met: Any, monkeypatch: pytest.Mon
     beat = met.peer._beat
     for _ in range(3):
         with pytest.raises(OSError, match="Too many"):
-            beat()  # the progress thread logs the error and continues
+            beat()  # in a real agent the progress thread logs the error and continues
         ((_, _, beat),) = met.progress.alarms
         met.progress.alarms.clear()
     assert len(beats) == 3
@@ -166,13 +166,13 @@ def test_a_peer_whose_silence_could_not_be_told_is_lost_all_the_same(met: Any) -
         raise RuntimeError("a hook that cannot be run now")
 
     met.peer._owner.is_silent = fail
-    met.peer._looks_at = math.inf  # the fixture has cleared all alarms, so none is scheduled
+    met.peer._looks_at = math.inf  # the fixture has cleared all alarms, so no look is scheduled
     met.peer._step(Event.DISCONNECTED)
     for _ in range(100):
         alarms, met.progress.alarms = sorted(met.progress.alarms), []
         met.progress.skipped_s += 0.5
         for _, _, look in alarms:
-            with contextlib.suppress(RuntimeError):  # the progress thread logs the error
+            with contextlib.suppress(RuntimeError):  # in an agent, the progress thread logs it
                 look()
         if met.told:
             break

@@ -46,7 +46,7 @@ def nobody_above(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class NoDescriptorLeft:
-    """A context that fails to create a lane after another thread has found the worker."""
+    """A context that fails to create a lane; by then another thread could have found the worker."""
 
     def __init__(self) -> None:
         self.workers: Any = None
@@ -73,14 +73,14 @@ def test_a_worker_that_could_not_be_met_is_met_anew_by_the_next_who_wants_it() -
     for _ in range(2):
         with pytest.raises(FastdistError, match="no descriptor is left"):
             workers.reach(OTHER.rank)
-        # Otherwise the worker would accept calls whose answers are never read.
+        # The worker that was found must fail too: nobody would read the answers to calls on it.
         with pytest.raises(FastdistError, match="no descriptor is left"):
             context.pipe.add_pending(1, None)
     assert workers.met() == []
 
 
 def enter(store: Store, record: Record) -> None:
-    """Register a worker in a dynamic group, and remove all with the same rank or name."""
+    """Register a worker in a dynamic group, and remove all workers with the same rank or name."""
     for other in present(store):
         if other.rank == record.rank or other.name == record.name:
             strike_out(store, other.incarnation)
@@ -166,12 +166,12 @@ def test_a_life_that_was_followed_is_refused_and_so_is_one_that_is_lost(store: S
         workers.admit(1, EARLIER.incarnation, "0")
     enter(store, LATER)
     later = workers.admit(1, LATER.incarnation, meant_for)
-    # The former process may have been frozen and may wake up.
+    # The former process may have been frozen, and may run again now.
     with pytest.raises(GivenUpError, match="a new process of its rank has joined") as told:
         workers.admit(1, EARLIER.incarnation, meant_for)
     with pytest.raises(GivenUpError) as again:
         workers.admit(1, EARLIER.incarnation, meant_for)
-    # The stored error must not be raised itself: it would collect a traceback at each attempt.
+    # Raising the stored error itself would add traceback entries to it at each attempt.
     assert again.value is not told.value
     assert told.value.incarnation == again.value.incarnation == EARLIER.incarnation
     meet(workers, 1)._step(Event.REJECTED, "it speaks another language")
@@ -214,7 +214,7 @@ def test_one_that_was_lost_does_not_seem_new_as_long_as_the_group_has_it_and_is_
     [
         ("trianer1", "; did you mean trainer1?"),
         ("Trainer2", "; did you mean trainer2?"),
-        ("trainer3", ""),  # the wrong number
+        ("trainer3", ""),  # a different number is not a typing mistake
         ("nobody", ""),
         (7, ""),
     ],
@@ -273,7 +273,7 @@ def test_of_who_was_lost_and_comes_back_all_hear_also_who_looked_for_it_in_vain(
     heard: list[object] = []
 
     def run_hooks(info: Any) -> None:
-        assert heard or is_looked_for_meanwhile  # the state of the former life has been removed
+        assert heard or is_looked_for_meanwhile  # the former life's state is removed before this
         returned.append(info)
 
     monkeypatch.setattr(f"{module}.run_restart_hooks", run_hooks)
@@ -361,7 +361,7 @@ def test_each_worker_is_made_once_when_the_group_is_met(
 
 
 class ClosedMeanwhile:
-    """A context that creates a lane while the group is left."""
+    """A context that creates a lane while another thread leaves the group."""
 
     def __init__(self) -> None:
         self.workers: Any = None
@@ -384,7 +384,7 @@ class ClosedMeanwhile:
 def test_who_leaves_finds_all_that_were_met_before() -> None:
     context = ClosedMeanwhile()
     context.workers = workers = workers_of(static(ME, OTHER), context)
-    # Otherwise a lane could be created that is never closed.
+    # The close must find this worker; otherwise its new lane would never be closed.
     workers.reach(OTHER.rank)
     context.closer.join(20)
     assert context.is_closed.is_set() and len(workers.met()) == 1
