@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
+from ...core.folded_frames import fold
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import before, composite
@@ -46,21 +47,25 @@ def _again_by_matmul(node: str = "") -> Callable[[Any], Any]:
 
     def decorate(general: Any) -> Any:
         def multiply(*args: Any, **named: Any) -> Any:
-            plain = modes.plain
-            if named or len(args) != 2 or args[0].__class__ not in plain:
-                return general(*args, **named)
-            a, b = args
-            if b.__class__ not in plain:
-                return general(a, b)
-            routes, key = a._layout.routes, (general, b._layout)
-            if key not in routes:
-                result = general(a, b)
-                routes.remember(key, None)
+            try:
+                plain = modes.plain
+                if named or len(args) != 2 or args[0].__class__ not in plain:
+                    return general(*args, **named)
+                a, b = args
+                if b.__class__ not in plain:
+                    return general(a, b)
+                routes, key = a._layout.routes, (general, b._layout)
+                if key not in routes:
+                    result = general(a, b)
+                    routes.remember(key, None)
+                    return result
+                result = matmul_public(a, b)
+                if node and (edge := result._edge) is not None:
+                    edge._called = node
                 return result
-            result = matmul_public(a, b)
-            if node and (edge := result._edge) is not None:
-                edge._called = node
-            return result
+            except Exception as error:
+                fold(error)
+                raise
 
         return multiply
 

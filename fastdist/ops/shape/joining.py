@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...core.device import CPU
 from ...core.dtypes import DType
 from ...core.errors import ShapeError
+from ...core.folded_frames import fold
 from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
 from ...dispatch.composite import before, composite
@@ -118,13 +119,14 @@ class Route(NamedTuple):
     order: tuple[int, ...] = ()
 
 
-_BY_COMPOSITE: Final = object()
+_BY_COMPOSITE: Final[Any] = object()
 _SEQUENCES: Final = frozenset({list, tuple})
 
 
-def _at_once(
-    find: Callable[[Sequence[Layout], Any], Route | None], recorded: type[CatBackward0]
-) -> Callable[[Any], Any]:
+_Find: TypeAlias = Callable[[Sequence[Layout], int], Route | None]
+
+
+def _at_once(find: _Find, recorded: type[CatBackward0]) -> Callable[[Any], Any]:
     """Return a decorator, used with `before`, that joins plain tensors by the Route that `find`
     returns for their layouts and `dim`, and records the Node `recorded`. It is for lists and tuples
     only, because it would exhaust an iterator.
@@ -132,58 +134,64 @@ def _at_once(
 
     def decorate(general: Any) -> Any:
         def join(*args: Any, **named: Any) -> Any:
-            dim: Any = 0
-            if named:
-                if len(named) > 1 or "dim" not in named or len(args) != 1:
+            try:
+                tensors, dim = _BY_COMPOSITE, 0
+                if not named:
+                    if len(args) == 1:
+                        (tensors,) = args
+                    elif len(args) == 2:
+                        tensors, dim = args
+                elif len(args) == len(named) == 1 and "dim" in named:
+                    (tensors,), dim = args, named["dim"]
+                if tensors.__class__ not in _SEQUENCES or dim.__class__ is not int or not tensors:
                     return general(*args, **named)
-                dim = named["dim"]
-            elif len(args) == 2:
-                dim = args[1]
-            elif len(args) != 1:
-                return general(*args)
-            tensors = args[0]
-            if tensors.__class__ not in _SEQUENCES or not tensors or dim.__class__ is not int:
-                return general(*args, **named)
-            plain, layouts, arrays, has_edge = modes.plain, [], [], False
-            for tensor in tensors:
-                if tensor.__class__ not in plain:
+                plain, layouts, arrays, has_edge = modes.plain, [], [], False
+                for tensor in tensors:
+                    if tensor.__class__ not in plain:
+                        return general(*args, **named)
+                    layouts.append(tensor._layout)
+                    arrays.append(tensor._array)
+                    if tensor._edge is not None:
+                        has_edge = True
+                key = (general, dim, *layouts)
+                route = None if layouts[0].is_sparse else layouts[0].routes.get(key)
+                if route is None:
+                    route = _find_route(find, key, layouts, dim)
+                if route is _BY_COMPOSITE:
                     return general(*args, **named)
-                layouts.append(tensor._layout)
-                arrays.append(tensor._array)
-                if tensor._edge is not None:
-                    has_edge = True
-            first = layouts[0]
-            if first.is_sparse:
-                return general(*args, **named)
-            key = (general, dim, *layouts)
-            route = first.routes.get(key)
-            if route is None:
-                found = None if any(one.is_sparse for one in layouts) else find(layouts, dim)
-                route = first.routes.remember(key, found or _BY_COMPOSITE)
-            if route is _BY_COMPOSITE:
-                return general(*args, **named)
-            layout, axis, rows, order = route
-            out = empty_shell()
-            if rows is None:
-                out._array = np.concatenate(arrays, axis)
-            else:
-                out._array = array = np.empty(layout.shape, layout.dtype.numpy)
-                if rows:
-                    np.concatenate(arrays, axis, array.reshape(rows))
+                layout, axis, rows, order = route
+                out = empty_shell()
+                if rows is None:
+                    out._array = np.concatenate(arrays, axis)
                 else:
-                    if order:
-                        array = array.transpose(order)
-                    for i, one in enumerate(arrays):
-                        array[i] = one
-            out._layout = layout
-            out._edge = out._extra = out._storage = None
-            if has_edge and (not modes.grad_off or tls.grad):
-                out._edge = recorded(tensors, layouts, layout, axis)
-            return out
+                    out._array = array = np.empty(layout.shape, layout.dtype.numpy)
+                    if rows:
+                        np.concatenate(arrays, axis, array.reshape(rows))
+                    else:
+                        array = array.transpose(order) if order else array
+                        for i, one in enumerate(arrays):
+                            array[i] = one
+                out._layout = layout
+                out._edge = out._extra = out._storage = None
+                if has_edge and (not modes.grad_off or tls.grad):
+                    out._edge = recorded(tensors, layouts, layout, axis)
+                return out
+            except Exception as error:
+                fold(error)
+                raise
 
         return join
 
     return decorate
+
+
+def _find_route(find: _Find, key: Any, layouts: Sequence[Layout], dim: int) -> Any:
+    """Return the Route for these layouts and remember it under `key`; _BY_COMPOSITE if there is
+    none.
+    """
+    if any(layout.is_sparse for layout in layouts):
+        return _BY_COMPOSITE
+    return layouts[0].routes.remember(key, find(layouts, dim) or _BY_COMPOSITE)
 
 
 # If tensors have gaps in memory, NumPy joins them only up to this number of elements. NumPy has
