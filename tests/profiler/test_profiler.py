@@ -220,7 +220,7 @@ def test_shapes_are_recorded_where_they_are_asked_for_and_group_averages() -> No
     assert shapes == [[[2, 3], [3, 4]], [[4, 3], [3, 4]], [[2, 3], []]]
     averages = p.key_averages(group_by_input_shape=True)
     assert [row.input_shapes for row in averages] == shapes
-    # PyTorch's keyword for a list of events is `shapes`, but for a profile it is `shape`.
+    # In PyTorch, this keyword ends in `shapes` for an event list, and in `shape` for a profile.
     again = p.events().key_averages(group_by_input_shapes=True)
     assert [row.input_shapes for row in again] == shapes
     assert "[[2, 3], [3, 4]]" in averages.table()

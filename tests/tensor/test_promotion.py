@@ -42,9 +42,7 @@ def test_the_bounds_of_clamp_and_what_is_clamped_meet_all_at_once() -> None:
     found = fastdist.tensor([True, False]).clamp(half, fastdist.tensor([0.75]))
     assert found.dtype is fastdist.float32 and found.tolist() == [0.75, 0.5]
     # The other bound is a number, so the bound without axes counts as a number too.
-    assert (
-        fastdist.tensor([1, 9]).clamp(half, 4).dtype is fastdist.float32
-    )
+    assert fastdist.tensor([1, 9]).clamp(half, 4).dtype is fastdist.float32
     assert (
         fastdist.tensor([1, 9]).clamp(fastdist.tensor(2, dtype=fastdist.uint8), half).dtype
         is fastdist.float64
