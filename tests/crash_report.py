@@ -1,7 +1,7 @@
 """Report at the end of the run where an xdist worker crashed or hung.
 
 faulthandler writes tracebacks to the process's standard error, far above the summary and mixed with
-the output of other processes. Here each worker process writes its tracebacks to a file of its own,
+the output of other processes. Here each worker process writes its tracebacks to a separate file,
 and after a crash the summary shows that file.
 """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 # Files whose tests wait for other processes, connections or deadlines. Three processes start with
-# these and need about one core together, so the other core is free for tests that compute.
+# these files and together need about one core. The other core is free for tests that compute.
 _JOBS = (
     *("distributed/autograd/", "distributed/checkpoint/", "distributed/explain/"),
     *("distributed/links/", "distributed/pipe/", "distributed/process_group/test_jobs"),
@@ -34,8 +34,8 @@ _PARSING = (
 )
 _COMPILING = ("kernels/cuda/test_compile.py",)
 _PARTS = 64
-# Files with few tests that take 5 to 40 s each. Otherwise files with many tests would be scheduled
-# first, and one of these files would run alone at the end.
+# Files with few tests that take 5 to 40 s each. Without this list, files with many tests would be
+# scheduled first, and one of the long files would run alone at the end.
 _LONG = (
     *("distributed/autograd/simulation/test_simulated_passes.py", "house/test_packaging.py"),
     *("distributed/rpc/simulation/test_simulation.py", "kernels/guarded/test_guarded.py"),
@@ -49,7 +49,7 @@ _LONG = (
     *("distributed/test_soak.py", "distributed/rpc/test_faults.py"),
 )
 
-# With more processes the jobs alone decide how long a run takes; each process holds 700 MB.
+# With more processes, the tests that wait would determine the duration; each process takes 700 MB.
 _MOST_PROCESSES = 9
 
 
@@ -88,10 +88,9 @@ class Lanes(LoadScopeScheduling):
         return lane_of(nodeid)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Reassign the remaining tests of an ended process to the others, except the test that
-        crashed it.
+        """Give the remaining tests of an ended process to others, except the test that ended it.
 
-        That test is returned and reported as failed: it would crash the next process as well.
+        This test is returned, and reported as failed, since it would end the next process too.
         """
         work = self.assigned_work[node]
         self._begin_with_jobs.discard(node)
@@ -112,9 +111,9 @@ class Lanes(LoadScopeScheduling):
         if node in self.registered_collections:
             super()._reschedule(node)
 
-    # xdist counts all tests that a process ever had at each of six events of a test, and searches a
-    # list for each test: 14 s of a core for 24,000 tests. Here a test is forgotten after it has
-    # run.
+    # At six events of each test, xdist counts all tests that a process has ever had, and it
+    # searches a list for each test. This took 14 s of a core for 24,000 tests. This class forgets
+    # each test after it has run.
 
     def mark_test_complete(
         self, node: WorkerController, item_index: int, duration: float = 0
@@ -157,8 +156,8 @@ class FewReports:
     """Run tests in an xdist worker, and send only those reports that the controller needs.
 
     A test has three reports: setup, call and teardown. The report of a setup or teardown that
-    passed quickly is not needed: packing, sending and reading them took 9 s of a core for 35,000
-    tests.
+    passed quickly is not needed. Packing, sending and reading such reports took 9 s of a core for
+    35,000 tests.
     """
 
     @pytest.hookimpl(tryfirst=True)
@@ -174,10 +173,10 @@ class FewReports:
 
 
 def _reports_of(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """Run a test and return its reports, even if its time limit expires while pytest describes a
-    failure.
+    """Run a test and return its reports.
 
-    pytest would treat that as an internal error and end the run.
+    If its time limit expires while pytest describes a failure, report the test as failed. pytest
+    would treat this as an internal error and end the run.
     """
     try:
         return runtestprotocol(item, log=False, nextitem=nextitem)

@@ -1,10 +1,10 @@
-"""Find phrases in prose that an engineer reads twice, with limits that only shrink.
+"""Find phrases in prose that engineers have to read twice; the allowed numbers only shrink.
 
-Usage: python -m tests.plain_words [--list] [PATH ...]     count them: by kind, rule and package
-       python -m tests.plain_words --check                 fail where a package is above its limit
-       python -m tests.plain_words --lower                 lower the limits to the current counts
+Usage: python -m tests.plain_words [--list] [PATH ...]     count by kind, by rule and by package
+       python -m tests.plain_words --check                 fail if a package is above its limit
+       python -m tests.plain_words --lower                 lower each limit to the current count
 
-A match of a rule (a smell) is not always a fault: read the line before you rewrite it. Each rule
+A match of a rule (a smell) is not always a fault, so read the line before you rewrite it. Each rule
 says what to write instead.
 """
 
@@ -29,7 +29,7 @@ LIMITS: Final = Path(__file__).with_name("plain_words_limits.toml")
 FOLDERS: Final = ("fastdist", "kernels", "tests", "bench", "docs")
 # Users read the messages of these packages while they work, so no smell is allowed there.
 SHIPPED: Final = ("fastdist", "kernels")
-# Smells allowed in 1,000 lines of a package without a row of limits: the rate of NumPy and SciPy.
+# Smells allowed in 1,000 lines of a package that has no entry in the table: as in NumPy and SciPy.
 AIM: Final = 6
 
 
@@ -122,7 +122,7 @@ RULES: Final = (
 
 
 class Smell(NamedTuple):
-    """One place that a rule finds."""
+    """One match of a rule in one piece of prose."""
 
     path: Path
     prose: Prose
@@ -137,7 +137,7 @@ class Smell(NamedTuple):
 
 
 class Tally:
-    """Counts of smells and of lines of prose, by package."""
+    """By package, the smells that were found, and the number of lines of prose."""
 
     def __init__(self) -> None:
         self.smells: dict[str, list[Smell]] = {}
@@ -149,7 +149,7 @@ class Tally:
         smells = self.smells.setdefault(package, [])
         for one in prose:
             if one.kind == TEXT and not package.startswith(SHIPPED):
-                continue  # often data of tests, not prose
+                continue  # in tests, such text is often data
             self.lines[package] += one.lines
             self.lines_of_kind[one.kind] += one.lines
             smells += smells_in(path, one)
@@ -158,19 +158,19 @@ class Tally:
         return [smell for smells in self.smells.values() for smell in smells]
 
     def rate(self, package: str) -> float:
-        """Return the smells in 1,000 lines of a package."""
+        """Return the number of smells in 1,000 lines of a package's prose."""
         return 1000 * len(self.smells[package]) / max(self.lines[package], 1)
 
 
 def smells_in(path: Path, prose: Prose) -> Iterator[Smell]:
-    """Yield each match of each rule."""
+    """Yield each match of each rule in a piece of prose."""
     for rule in RULES:
         for found in rule.pattern.finditer(prose.text):
             yield Smell(path, prose, rule, found)
 
 
 def package_of(path: Path) -> str:
-    """Return the package under which a file counts: its first two or three folders."""
+    """Return the package to which a file is counted: its first two or three folders."""
     folders = path.parts[:-1]
     if not folders:
         return "pages"
@@ -178,7 +178,7 @@ def package_of(path: Path) -> str:
 
 
 def files(root: Path, given: Iterable[Path] = ()) -> list[Path]:
-    """Return the files with prose under some paths, by default under the whole tree."""
+    """Return the files with prose below the given paths, by default below the whole tree."""
     tops = list(given) or [*(root / folder for folder in FOLDERS), *sorted(root.glob("*.md"))]
     found = []
     for top in tops:
@@ -187,7 +187,7 @@ def files(root: Path, given: Iterable[Path] = ()) -> list[Path]:
 
 
 def tally(root: Path, paths: Iterable[Path]) -> Tally:
-    """Count the prose of files, which may lie outside root."""
+    """Count the prose of files, which may lie outside `root`."""
     counts = Tally()
     with without_collector():
         for path in paths:
@@ -199,7 +199,7 @@ def tally(root: Path, paths: Iterable[Path]) -> Tally:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Pause the garbage collector: it takes a fifth of the time; syntax trees have no cycles."""
+    """Pause the garbage collector, which takes a fifth of the time; syntax trees have no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -210,7 +210,7 @@ def without_collector() -> Iterator[None]:
 
 
 def complaints(counts: Tally, limits: dict[str, int]) -> Iterator[str]:
-    """Yield a sentence for each package that is above its limit, or far below it."""
+    """Yield a sentence for each package that is above its limit or far below its limit."""
     for package, smells in counts.smells.items():
         if package.startswith(SHIPPED):
             yield from (
@@ -219,8 +219,8 @@ def complaints(counts: Tally, limits: dict[str, int]) -> Iterator[str]:
                 if smell.prose.kind in MESSAGES
             )
         limit, lines = limits.get(package, AIM), counts.lines[package]
-        # A limit is in whole smells of 1,000 lines, so a small package may be allowed less than
-        # one.
+        # A limit is a number of smells in 1,000 lines, so a small package may be allowed less than
+        # one smell: round up.
         if len(smells) > math.ceil(limit * lines / 1000):
             yield (
                 f"{package}: {counts.rate(package):.0f} smells in 1,000 lines of prose, its limit "
@@ -236,7 +236,7 @@ def complaints(counts: Tally, limits: dict[str, int]) -> Iterator[str]:
 
 
 def lowered(counts: Tally, limits: dict[str, int]) -> dict[str, int]:
-    """Return lowered limits, without rows of packages that no longer need one."""
+    """Return lowered limits; omit packages that no longer need a limit of their own."""
     now = {
         package: min(limit, math.ceil(counts.rate(package)))
         for package, limit in limits.items()
@@ -277,7 +277,7 @@ def report(counts: Tally) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line: count, check or lower."""
+    """Run the command line: count smells, check the limits, or lower the limits."""
     parser = argparse.ArgumentParser(prog="python -m tests.plain_words", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="files or folders")

@@ -6,7 +6,7 @@ import socket
 
 
 def ipv6_loopback() -> list[str]:
-    """Return ["::1"] if this machine has IPv6, else []; it may be missing or switched off."""
+    """Return ["::1"] if this machine has IPv6, else []: IPv6 may be missing or switched off."""
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
             return ["::1"]

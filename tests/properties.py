@@ -1,9 +1,9 @@
 """Several properties of one sample in one test; each failure is reported with the property's name.
 
 The sample, its reference and its arrays are made once. A separate test for each property costs 1 ms
-more in all processes, longer than most properties take. A subtest of pytest costs as much, because
-it captures the output and sends a report even when it passes. Here a property that holds costs 2
-us; one that fails becomes a failed subtest, and the remaining properties are still checked.
+more over all processes, which is longer than most properties take. A subtest of pytest costs as
+much: even if it passes, it captures the output and sends a report. Here a property that holds costs
+2 us. One that fails becomes a failed subtest, and the remaining properties are still checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 
 class Properties:
-    """The fixture `properties`: `with properties("value in float32"): ...` checks one."""
+    """The fixture `properties`: `with properties("value in float32"): ...` checks one property."""
 
     def __init__(self, subtests: pytest.Subtests, prepare: Callable[[], None]) -> None:
         self._subtests = subtests
@@ -27,7 +27,7 @@ class Properties:
         self._open: list[str] = []
 
     def __call__(self, name: str) -> Properties:
-        """Return a block that checks one property; nested blocks are reported by all names."""
+        """Return a block that checks one property; a report of nested blocks gives all names."""
         self._next = name
         return self
 
@@ -55,8 +55,8 @@ class Properties:
 def in_one_test(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Any]:
     """Return a decorator that checks all values of an argument in one test, as properties.
 
-    Its syntax is `pytest.mark.parametrize`'s; use it for grids of many small checks. All
-    values share the fixtures, so the test must not change them.
+    The syntax is that of `pytest.mark.parametrize`; use it for grids of many small checks. All
+    values share the fixtures, so the test must not change the fixtures.
     """
     arguments = [name.strip() for name in names.split(",")]
     rows = [value if len(arguments) > 1 else (value,) for value in values]
@@ -71,10 +71,10 @@ def in_one_test(names: str, values: Iterable[Any]) -> Callable[[Callable[..., No
 def in_one_test_each(
     group: str, names: str, groups: Mapping[str, Mapping[str, tuple[Any, ...]]]
 ) -> Callable[[Callable[..., None]], Any]:
-    """Return a decorator that makes one test of each group of rows, and one property of each row.
+    """Return a decorator that makes one test for each group of rows, and one property per row.
 
-    The name of a row names its property. The test gets an additional argument `group`. The syntax
-    is `pytest.mark.parametrize`'s; use it for the many cases of an op.
+    The property has the name of the row. The test gets an additional argument `group`. The syntax
+    is that of `pytest.mark.parametrize`; use it for the many cases of an op.
     """
     arguments = [name.strip() for name in names.split(",")]
 
@@ -94,8 +94,8 @@ def _checking_all(
     rows_of: Callable[[dict[str, Any]], Iterable[tuple[str, tuple[Any, ...]]]],
     *more: str,
 ) -> Callable[..., None]:
-    """Return a test that checks each named row of arguments as a property; `more` names its
-    parameters.
+    """Return a test that checks each named row of arguments as a property; `more` are the names of
+    additional parameters of the test.
     """
     signature = inspect.signature(test)
     has_properties = "properties" in signature.parameters
@@ -118,6 +118,6 @@ def _checking_all(
 
 
 def shown(value: Any) -> str:
-    """Return a short string for a value of a grid."""
+    """Return a short string that describes a value of a grid."""
     name = getattr(value, "__name__", None) or repr(value)
     return name if len(name) <= 60 else name[:57] + "..."

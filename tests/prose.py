@@ -1,4 +1,4 @@
-"""Extract the prose of a file: comments, docstrings, messages and pages, each with its line."""
+"""Extract the prose of a file, with line numbers: comments, docstrings, messages and pages."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 COMMENT, DOCSTRING, PAGE = "comment", "docstring", "page"
 ERROR, LOG, WARNING, HELP, TEXT = "error", "log", "warning", "help", "text"
-# Texts that users of the package read while it runs. TEXT is any other string of four or more
-# words: constants, and parts from which messages are made.
+# Kinds of texts that users of the package read while it runs. TEXT is any other string of four or
+# more words: a constant, or a part from which a message is made.
 MESSAGES: Final = (ERROR, LOG, WARNING, HELP, TEXT)
 KINDS: Final = (COMMENT, DOCSTRING, PAGE, *MESSAGES)
 SUFFIXES: Final = frozenset({".py", ".md", ".cu", ".cuh", ".h", ".cpp"})
 
-# Match strings first, since a "#" or "//" inside a string does not start a comment.
+# Strings are matched as well, since a "#" or "//" inside a string does not start a comment.
 _PYTHON_COMMENT: Final = re.compile(
     r'"""(?:\\.|.)*?"""|\'\'\'(?:\\.|.)*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
     r"|(?P<comment>\#[^\n]*)",
@@ -49,7 +49,7 @@ class Prose(NamedTuple):
 
 
 def prose_of(path: Path) -> Iterator[Prose]:
-    """Yield the prose of one file; code in backquotes becomes `x`, since it has no grammar."""
+    """Yield the prose of one file; code in backquotes is replaced by `x`, as it has no grammar."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         found = [*_comments(source, _PYTHON_COMMENT), *_Strings().of(source)]
@@ -62,7 +62,7 @@ def prose_of(path: Path) -> Iterator[Prose]:
 
 
 def _comments(source: str, pattern: re.Pattern[str]) -> Iterator[Prose]:
-    """Yield each comment; comments on consecutive lines without code are joined."""
+    """Yield each comment; comments on consecutive lines without code form one comment."""
     block: list[str] = []
     first = line = 1
     position = 0
@@ -110,7 +110,7 @@ def _paragraphs(source: str) -> Iterator[Prose]:
 
 
 class _Strings(ast.NodeVisitor):
-    """Finds docstrings and messages; the called function determines the kind of a message."""
+    """Finds docstrings and messages; the function that is called determines a message's kind."""
 
     def __init__(self) -> None:
         self.found: list[Prose] = []
@@ -179,7 +179,7 @@ class _Strings(ast.NodeVisitor):
 
 
 def _kind_of_call(called: ast.expr) -> str | None:
-    """Return the kind of the messages in a call's arguments; None: the kind around the call."""
+    """Return the kind of the messages that a call has as arguments, or None to keep the kind."""
     if isinstance(called, ast.Name):
         name, owner = called.id, ""
     elif isinstance(called, ast.Attribute):
@@ -206,7 +206,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _text_of(node: ast.expr) -> str:
-    """Return the text of a string, with {} in place of formatted values."""
+    """Return the text of a string; formatted values become {}."""
     if isinstance(node, ast.BinOp):
         return _text_of(node.left) + _text_of(node.right)
     if isinstance(node, ast.JoinedStr):

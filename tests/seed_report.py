@@ -1,4 +1,4 @@
-"""The marker `seed`: a run reports the rows that hold; a whole run fails for an untested row."""
+"""The marker `seed`: a run reports the rows that hold, and a whole run fails for untested rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SeedReport:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             rows = tuple(row for mark in item.iter_markers("seed") for row in ids_of(item, mark))
-            # The ids are sent with the test's reports, which may come from another process.
+            # A report may come from another process, so the ids are sent with it.
             item.user_properties += [("seed", row) for row in rows]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -38,7 +38,7 @@ class SeedReport:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        # An xdist worker has run only a part of the tests.
+        # A process of xdist has run only a part of the tests.
         if hasattr(session.config, "workerinput") or not ran_all(session, exitstatus):
             return
         self.complaints = list(complaints(self.passed | self.failed))
@@ -65,7 +65,7 @@ class SeedReport:
 
 
 def ran_all(session: pytest.Session, exitstatus: int) -> bool:
-    """Return whether the run included all tests and was not cut short."""
+    """Return whether the run included all tests and did not stop early."""
     options = session.config.option
     chosen = options.keyword or options.markexpr or options.deselect or options.ignore
     chosen = chosen or options.ignore_glob or getattr(options, "lf", False) or options.collectonly
@@ -75,8 +75,8 @@ def ran_all(session: pytest.Session, exitstatus: int) -> bool:
 
 
 def complaints(tested: set[str]) -> Iterator[str]:
-    """Yield a complaint for each list of rows whose test is missing, or that no longer belong in
-    `OWED`.
+    """Yield one complaint that lists the rows without a test, and one that lists the rows that no
+    longer belong in `OWED`.
     """
     if lost := [row for row in ROWS if row not in tested and row not in OWED]:
         yield f"{' '.join(lost)}: no test that ran here holds this; mark one that does with its id"
@@ -85,7 +85,7 @@ def complaints(tested: set[str]) -> Iterator[str]:
 
 
 def ids_of(item: pytest.Item, mark: pytest.Mark) -> Iterator[str]:
-    """Yield the ids of a mark; reject unknown ones."""
+    """Yield the row ids of a mark; raise an error for an unknown id."""
     if not mark.args or mark.kwargs:
         raise pytest.UsageError(f"{item.nodeid}: seed takes ids, such as seed('C1', 'C7')")
     for row in mark.args:
@@ -95,7 +95,7 @@ def ids_of(item: pytest.Item, mark: pytest.Mark) -> Iterator[str]:
 
 
 def in_ranges(rows: Iterable[str]) -> str:
-    """Return sorted rows of one family as text, with runs of consecutive ids joined: C1-C4 C7."""
+    """Return sorted rows of one family as text; consecutive ids are joined, as in C1-C4 C7."""
     runs = groupby(enumerate(rows), key=lambda pair: int(pair[1][1:]) - pair[0])
     ends = [[row for _, row in run] for _, run in runs]
     return " ".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ends)

@@ -1,7 +1,7 @@
-"""The rows of behaviour that fastdist took over from PyTorch's distributed autograd, by id.
+"""The rows of behaviour that fastdist shares with PyTorch's distributed autograd, by id.
 
-The marker `@pytest.mark.seed("C22")` says that a test checks a row; it may list several ids. An id
-that is not listed here is rejected when tests are collected. A run ends with a table of the rows
+The marker `@pytest.mark.seed("C22")` says that a test checks a row; a marker may list several ids.
+An id that is not listed here raises an error at collection. A run ends with a table of the rows
 that hold. A whole run fails if a row outside `OWED` has no test.
 """
 
@@ -166,6 +166,6 @@ ROWS = {
     "F16": "A tangent must fit its tensor, and views and in-place operations carry it along.",
 }
 
-# Rows without a test, because the feature does not exist. This list may only shrink: remove a row
-# when it gains a test, and never add one.
+# Rows without a test, because fastdist does not have the feature. This list may only shrink: remove
+# a row when it gets a test, and never add one.
 OWED: dict[str, str] = {}

@@ -1,21 +1,21 @@
-"""Temporary folders with short names: the path of a Unix socket may have only 103 bytes."""
+"""Temporary folders with short names, because the path of a Unix socket has at most 103 bytes."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 
-# The paths below it, which tests and fastdist add, use the other 63 bytes.
+# The longest path of a base folder; names that tests and fastdist add use the other 63 bytes.
 _LONGEST = 40
 
 
 def make_short_folder() -> str:
-    """Make a private folder, and return its path; the caller removes it."""
+    """Make a private folder and return its path; the caller must remove the folder."""
     return tempfile.mkdtemp(prefix="fd-", dir=_base())
 
 
 def short_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return a context manager that makes a short folder and removes it at the end of the block."""
+    """Return a context manager that makes a folder with a short path, and finally removes it."""
     return tempfile.TemporaryDirectory(prefix="fd-", dir=_base())
 
 

@@ -1,4 +1,4 @@
-"""Freeze another process, or measure how long this one could not run (to excuse late waits)."""
+"""Freeze another process, or measure how long this process could not run (to excuse late waits)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 _TICK_S = 0.005
-# A wake-up that is late by less than this is ordinary scheduling.
+# If a wake-up is late by less than this, the delay is ordinary scheduling.
 _USUAL_S = 0.015
 _FREEZE_S = 20.0
 
@@ -18,8 +18,8 @@ _FREEZE_S = 20.0
 def freeze(pid: int) -> None:
     """Stop a process by SIGSTOP; return when none of its threads runs any more.
 
-    On busy cores that takes up to 25 ms: the kernel stops all threads once one thread has
-    received the signal, and the others run until then.
+    On busy cores this takes up to 25 ms. The kernel stops all threads after one thread has received
+    the signal, and the other threads run until then.
 
     Raises  FileNotFoundError if the process has ended
     """
@@ -40,8 +40,8 @@ def _state(task: Path) -> str:
 class Standstill:
     """Adds up, inside a block, how long this process was stopped or had no core.
 
-    Time in which its own threads computed does not count, so a thread that holds the GIL is not
-    excused.
+    Time in which threads of this process computed does not count, so it is no excuse that a thread
+    held the GIL.
 
         with Standstill() as stood:
             ...

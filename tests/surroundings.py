@@ -1,11 +1,11 @@
-"""The environment of the tests: only those variables of the user that describe the machine."""
+"""The environment variables of the tests: those of the user that describe the machine."""
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-# Other variables may change a test's result: a job's rank, a secret, a number of threads, an option
-# of Python. A test sets the variables that it needs.
+# Variables that tests keep. Others may change a test's result: a job's rank, a secret, a number of
+# threads, or an option of Python. A test itself sets the variables that it needs.
 _KEPT = {
     *("CI", "HOME", "LANG", "LOGNAME", "NETRC", "NO_COLOR", "PATH", "PY_COLORS", "PYTHONPATH"),
     *("SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),

@@ -1,4 +1,4 @@
-"""Queries of `accelerator` work on every machine; calls that need a device raise without one."""
+"""`accelerator`: queries work on every machine; calls that need a device raise if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`import torch` that loads fastdist: the same modules, in every process that a program starts."""
+"""`import torch` loads fastdist: each module is one object, in all processes of a program."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ HERE = {**os.environ, "PYTHONPATH": ROOT}
 def python(
     text: str, folder: Path, *arguments: str, by: tuple[str, ...] = (), is_started: bool = False
 ) -> str:
-    """Run a script and return its output; `by` are arguments of Python in front of the script.
+    """Run a script and return its output; `by` are arguments for Python before the script.
 
-    Unless `is_started` is set, the script runs in a fork of a process that has imported parts of
-    fastdist, but not as torch.
+    Unless `is_started` is true, the script runs in a fork of a process. That process has imported
+    parts of fastdist, but not as `torch`.
     """
     script = folder / "script.py"
     script.write_text(textwrap.dedent(text))
@@ -54,9 +54,9 @@ AS_TORCH = ("-m", "fastdist", "as-torch")
 
 
 def python_by_code(text: str, folder: Path) -> str:
-    """Run a script that installs fastdist as torch by a line of code.
+    """Run a script whose first line installs fastdist as torch.
 
-    In a fork this is faster than the command, which starts a second interpreter.
+    In a forked process, this is faster than the command, which starts a second interpreter.
     """
     return python(f"import fastdist; fastdist.install_as_torch()\n{textwrap.dedent(text)}", folder)
 
@@ -239,7 +239,7 @@ def test_pickles_by_either_name_are_read(tmp_path: Path) -> None:
 
 
 def test_classes_of_tensors_print_as_pytorch_s(tmp_path: Path) -> None:
-    # tensorboardX, for example, checks whether "torch" is in the printed class.
+    # tensorboardX, for example, checks whether "torch" is in the printed name of a class.
     text = """
         import pickle, torch
         class Own(torch.Tensor): pass

@@ -1,4 +1,4 @@
-"""compile and TorchScript's functions return their argument unchanged, and warn once."""
+"""`compile` and TorchScript's functions return their argument unchanged, and warn once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fastdist.func`: values, pytrees, nesting, and results that keep a graph."""
+"""`fastdist.func`: values, pytrees, nesting, and results that have a graph."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_result_keeps_the_graph_of_what_required_grad_before() -> None:
 def test_products_with_jacobians() -> None:
     value, pull = func.vjp(lambda a, b: (a * b, a + b), X, Y)
     assert value[0].equal(X * Y)
-    for _ in range(2):  # jvp can be applied repeatedly
+    for _ in range(2):  # the returned function can be called repeatedly
         to_a, to_b = pull((Y, X))
         assert to_a.equal(Y * Y + X) and to_b.equal(X * Y + X)
     with pytest.raises(RuntimeError, match="Expected pytree structure of cotangents"):

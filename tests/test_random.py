@@ -1,4 +1,4 @@
-"""`fastdist.random`: PyTorch's generator functions, and blocks that restore the generators."""
+"""`fastdist.random`: PyTorch's functions for generators, and blocks that restore their states."""
 
 from __future__ import annotations
 

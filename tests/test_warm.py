@@ -1,4 +1,4 @@
-"""`fastdist info --warm` compiles common kernels, here or into a folder for a container image."""
+"""`fastdist info --warm` compiles common kernels, for this machine or for a container image."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_folder_that_was_made_for_an_image_is_readable_by_all_and_used(tmp_path:
 
 
 class Screen(io.StringIO):
-    """A terminal that records what was drawn."""
+    """A terminal that records the text that is drawn."""
 
     encoding = "utf-8"
 

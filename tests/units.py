@@ -1,7 +1,8 @@
-"""Tensors with units, implemented with `__torch_function__`, which every public function calls.
+"""Tensors with units, written with `__torch_function__`, which every public function calls.
 
-A unit is a dict of exponents, {"m": 1, "s": -2}. Products multiply units; sums require equal units;
-all other functions require numbers without units. So most of the 600 functions need no rule.
+A unit is a dict of exponents, such as {"m": 1, "s": -2}. Products multiply the units, and sums
+require equal units. All other functions require numbers without units, so most of the 600 functions
+need no rule.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Unit = dict[str, int]
 
 
 class UnitError(TypeError):
-    """Raised for units that do not fit together."""
+    """Raised for an operation on units that do not match."""
 
 
 class Units(fd.Tensor):
@@ -72,7 +73,7 @@ TRUTHS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def unit_of_result(name: str, args: Any) -> Unit:
-    """Return the unit of a function's result for args.
+    """Return the unit of the result of the function `name` for `args`.
 
     Raises  UnitError if the operation has no meaning for these units
     """

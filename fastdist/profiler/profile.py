@@ -92,7 +92,7 @@ class profile(KeyAverages):
             measure its time on the device. All kernels that an op launched are reported as one.
         schedule: A function from the number of a step to its ProfilerAction. If None, all steps are
             recorded.
-        on_trace_ready: A function that is called with this profile at the end of each recording, or None.
+        on_trace_ready: A function that takes this profile at the end of each recording, or None.
         record_shapes: Whether to record the input shapes of ops.
         profile_memory: Whether to record the bytes that are allocated and freed. On the CPU these
             are only results of ops, so results of functions such as `ones` are not included. On

@@ -29,7 +29,7 @@ class HasStorage(Protocol):
 _storages_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_storages_lock")
 FEW_VIEWS: Final = 16
-"""From so many views on `add_view` removes dead ones now and then."""
+"""`add_view` removes dead views now and then from a list of at least this many."""
 
 
 class Storage:

@@ -1,4 +1,4 @@
-"""Passes: their order and depth, the state of their threads, and who owns their gradients."""
+"""Passes: their order and depth, the state of their threads, and the owners of their gradients."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class PinnedMemory:
 
     @classmethod
     def owner_of(cls, address: int) -> Callable[[], PinnedMemory | None]:
-        """Return a function that returns the pinned memory at an address, or None if there is none."""
+        """Return a function that returns the pinned memory at an address, or None."""
         for one in list(cls._all):
             if one.ptr <= address < one.ptr + len(one._bytes):
                 return ref(one)

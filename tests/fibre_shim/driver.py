@@ -29,7 +29,7 @@ _FOLDER: Final = Path(__file__).parent
 _FLAGS: Final = (
     *("-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
     # Some systems enable these two features for some commands only. Disable both, because a
-    # precompiled header can only be used with the flags of its own compilation.
+    # precompiled header can only be used with the flags of its compilation.
     "-U_FORTIFY_SOURCE",
     "-fno-stack-protector",
 )

@@ -1,6 +1,6 @@
 """Interactive sessions on pages: `python -m tests.house.sessions PAGE ...` runs them.
 
-Of an error, all lines are compared, but not the module of its class. `...` matches output that
+All lines of an error are compared, but not the module of its class. `...` matches output that
 differs from run to run. CuPy is hidden, because a reader may have no GPU.
 """
 

@@ -172,7 +172,7 @@ MODULES = {
     "cuda": "fastdist.cuda",
     "utils": "fastdist.utils",
 }
-# A misspelled name in docs/pytorch.md, a logger, and names of PyTorch's commands.
+# A name that docs/pytorch.md misspells, a logger, and names of PyTorch's commands.
 NO_NAMES = {
     "torch.rnadn",
     "fastdist.unread_errors",

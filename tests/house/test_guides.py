@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ROOT / "docs" / "guides"
 FORWARD_MODE = GUIDES / "forward-mode.md"
 SVG = "{http://www.w3.org/2000/svg}"
-# By page and program name: the options of `fastdist run` that start the program.
+# By page and program: the options of `fastdist run` with which the program is started.
 PROGRAMS = {
     "start.md": {"two.py": ["-n", "2"]},
     "errors.md": {"mistakes.py": ["-n", "2"]},

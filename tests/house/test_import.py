@@ -20,8 +20,7 @@ _ROOMS = {
 }
 
 
-# Editable installs load modules at startup. The sessions start without them, so that these modules
-# do not hide modules that the import loads.
+# Editable installs load modules at startup; these must not hide modules that the import loads.
 _PATHS = [str(Path(np.__file__).parents[1]), str(Path(__file__).parents[2])]
 _BARE = f"import sys; sys.path += {_PATHS}; "
 

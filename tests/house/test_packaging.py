@@ -165,7 +165,7 @@ def test_an_uninstalled_checkout_finds_the_kernels_beside_it() -> None:
 
 
 def test_import_is_quiet() -> None:
-    """The import starts no compiler, GPU library, socket or thread, so the process may fork later."""
+    """The import starts no compiler, GPU library, socket or thread, so the process may fork."""
     program = (
         "import sys, threading, fastdist\n"
         "heavy = {'numba', 'llvmlite', 'cupy', 'zmq', 'torch', 'multiprocessing', 'asyncio'}\n"

@@ -65,7 +65,7 @@ class Command:
 
 
 class Job:
-    """The commands of a job. With `replaces`, killed commands are started again, as by a kubelet."""
+    """The commands of a job. With `replaces`, killed commands start again, as by a kubelet."""
 
     def __init__(self, folder: Path, *, replaces: bool = False) -> None:
         self.folder = folder

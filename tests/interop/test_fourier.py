@@ -21,7 +21,7 @@ NAMES = (
     *("fft.ihfftn", "fft.irfft", "fft.irfft2", "fft.irfftn", "fft.fftshift", "fft.ifftshift"),
     *("stft", "istft"),
 )
-# Only a few samples are differentiated, since each takes seven passes in either library.
+# Differentiate only a few samples, since each sample takes seven passes in each library.
 DIFFERENTIATED = 6
 
 
@@ -76,7 +76,7 @@ def derivative_differences(op: Any, name: str) -> Iterator[str]:
         for check, (_, supports) in CHECKS.items():
             ours, theirs = sides(torch, op, sample)
             if any(x._is_view() for x in theirs.xs):
-                continue  # a view made without grad, which PyTorch's gradients bypass
+                continue  # PyTorch's gradients bypass a view made without grad
             if theirs.xs and getattr(op, supports):
                 told = difference(check, ours, theirs)
                 if told is not None:

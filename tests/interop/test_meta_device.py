@@ -20,8 +20,8 @@ def torch() -> Any:
     return torch
 
 
-# Programs for a library `t` (PyTorch or fastdist), run on meta tensors x (2, 3), y (3, 4), i (4
-# integers below 2) and z (2, 3, 8, 8).
+# Programs for a library `t` (PyTorch or fastdist). They run on the meta tensors x of shape (2, 3),
+# y (3, 4), z (2, 3, 8, 8), and i, which has 4 integers below 2.
 PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda t, a: a["x"] + 1,
     "add of a transposed": lambda t, a: a["x"].T + a["x"].T,
@@ -129,7 +129,7 @@ def without_strides(found: Any) -> Any:
     return [without_strides(one) for one in found] if isinstance(found, list) else found[:2]
 
 
-# LAPACK's results are column-major in PyTorch, and row-major here, on each device.
+# In PyTorch the results of LAPACK are column-major. In fastdist they are row-major on each device.
 BY_ROWS = ("einsum", "inverse", "svd", "qr")
 
 

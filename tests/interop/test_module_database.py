@@ -21,7 +21,7 @@ from tests.interop.derivative_checks import unlike
 pytestmark = pytest.mark.interop("torch", "expecttest")
 
 PARTS, SOME, MORE = 12, 2, 8
-# By module: the beginning of the difference, and its reason.
+# By module: how the text of the difference begins, and the reason for the difference.
 EXPLAINED = {
     "nn.LinearCrossEntropyLoss": (
         "NotImplementedError: linear_cross_entropy: options ask for logits in pieces",
@@ -51,7 +51,8 @@ class Sides:
             self.our_xs = [translation.tensors[id(x)] for x in self.xs]
 
     def states_differ(self) -> str | None:
-        """Return how names and shapes of states differ; fastdist's module gets PyTorch's values."""
+        """Return how names and shapes of states differ; fastdist's module loads PyTorch's values.
+        """
         translation = Translation(self.torch)
         state = {name: translation.value(x) for name, x in self.theirs.state_dict().items()}
         mine = self.ours.state_dict()
@@ -68,7 +69,7 @@ class Sides:
         return tensors(self.theirs(*args, **kwargs)), tensors(self.ours(*our_args, **our_kwargs))
 
     def derivatives_differ(self, ys: list[Any], our_ys: list[Any]) -> str | None:
-        """Return how gradients by inputs and parameters differ, and gradients of their squares."""
+        """Return how gradients by inputs and parameters differ, or how second gradients differ."""
         xs = [*self.xs, *self.theirs.parameters()]
         our_xs = [*self.our_xs, *self.ours.parameters()]
         pairs = [pair for pair in zip(ys, our_ys) if pair[0].requires_grad]

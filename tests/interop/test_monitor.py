@@ -64,7 +64,7 @@ def samples(port: int) -> dict[tuple[str, str], float]:
 def test_a_job_under_load_serves_its_metrics_while_a_worker_is_killed(
     start_run: Callable[..., Any],
 ) -> None:
-    # Worker 1 uses the next port, if it is free; otherwise it serves no page.
+    # Worker 1 serves a page at the next port if this port is free. Otherwise it serves no page.
     with closing(KeptPort()) as kept:
         port = kept.number
         flags = ("-n2", "--restart=worker", "--max-restarts=1")

@@ -1,4 +1,4 @@
-"""fastdist matches PyTorch's results, errors and writes for samples of its operator database.
+"""fastdist's results, errors and writes equal PyTorch's, for samples of its operator database.
 
 A few samples of each operator and all its error inputs are tested in three dtypes, and in two more
 of the twelve in turn. `--slow` tests all dtypes. EXPLAINED lists the intended differences with
@@ -23,8 +23,8 @@ RANDOM = re.compile(
     r"bernoulli|multinomial|normal|rand|poisson|binomial|empty|new_empty|dropout|rrelu|"
     r"cauchy|exponential|geometric|uniform|fractional_max_pool|gumbel|_lowrank|multi_head_attention|scaled_dot_product_attention"
 )
-# The reason of a difference, by regular expressions for the operator and the check, with or without
-# a dtype in front.
+# Reasons for differences. The keys are regular expressions for the operator and for the check, with
+# or without a dtype in front.
 EXPLAINED: dict[tuple[str, str], str] = {
     (r"__r(add|and|mul|or|xor)__", r"mistake: accepted"): "a slot of C takes no number for self",
     (r"__rsub__", r"call: .*"): "PyTorch's, called with a number for self, says nothing",
@@ -76,7 +76,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
 }
 
 
-# The number of samples of each entry, by dtype; LESS is the number for two other dtypes in turn.
+# By dtype: the number of samples of each entry. LESS is this number for two other dtypes, in turn.
 MOST = {"float32": 8, "int64": 4, "complex64": 4}
 OTHERS = (
     *("float64", "complex128", "float16", "bfloat16"),

@@ -15,7 +15,7 @@ import fastdist.distributed
 
 pytestmark = pytest.mark.interop("torch")
 
-# After this many words PyTorch's message ends, or names its own files.
+# Compare this many words, since PyTorch's message then ends or names files of PyTorch.
 WORDS = 8
 
 
@@ -25,14 +25,14 @@ def ddp(library: ModuleType) -> Any:
 
 
 def late_static(library: Any) -> None:
-    """Declare after a step that the graph is static."""
+    """Declare the graph static only after a step."""
     model = ddp(library)(library.nn.Linear(2, 2))
     model(library.ones(1, 2)).sum().backward()
     model._set_static_graph()
 
 
 def unused(library: Any) -> None:
-    """Leave a parameter out of a step."""
+    """Make a step that does not use one of the parameters."""
     layers = library.nn.ModuleList([library.nn.Linear(2, 2), library.nn.Linear(2, 2)])
     layers.forward = layers[0]
     model = ddp(library)(layers)

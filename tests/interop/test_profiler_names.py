@@ -13,7 +13,7 @@ import fastdist.autograd.profiler
 import fastdist.profiler
 from fastdist.namespace.catalogue import OPS
 
-# Fields that only PyTorch's recorder has, or that name the recorder of an event.
+# Fields that only PyTorch's recorder fills, or that say which recorder made an event.
 OF_THE_RECORDER = {
     *("activity_type", "append_cpu_child", "append_kernel", "concrete_inputs", "event_metadata"),
     *("external_id", "flow_start", "flow_type", "input_dtypes", "kwinputs", "metadata_json"),
@@ -78,4 +78,4 @@ def test_events_of_ops_have_names_of_pytorchs() -> None:
     known = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
     given = {name: op.event((), ()) for name, op in OPS.items() if op.event_namer is None}
     ours = {op for op, event in given.items() if event not in known}
-    assert ours == {"softsign", "tanhshrink"}  # Python functions in PyTorch, of several ops
+    assert ours == {"softsign", "tanhshrink"}  # in PyTorch, Python functions that call ops

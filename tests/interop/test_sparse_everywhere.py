@@ -19,7 +19,7 @@ OTHERS = {
     "F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "Tensor.type",
     "F.feature_alpha_dropout", "dropout", "alpha_dropout", "feature_alpha_dropout",
     "Tensor.data_ptr", "empty_like", "Tensor.new_empty", "empty", "result_type", "svd_lowrank",
-    # fastdist's result is coalesced, or keeps its input's order; the values are the same.
+    # fastdist's result may be coalesced or keep the order of its input; the values are the same.
     "Tensor.is_coalesced",
 }  # fmt: skip
 

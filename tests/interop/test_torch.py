@@ -85,7 +85,7 @@ def test_the_format_before_1_6_goes_both_ways(torch: Any, protocol: int) -> None
         stream = io.BytesIO()
         save(value, stream, pickle_protocol=protocol, _use_new_zipfile_serialization=False)
         stream.seek(0)
-        # PyTorch warns about other protocols, or rejects them.
+        # With other protocols PyTorch warns, or it rejects the file.
         return load(stream, weights_only=protocol == 2)
 
     there = saved(fastdist.save, torch.load, before_1_6(fastdist))

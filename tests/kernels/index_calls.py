@@ -18,7 +18,7 @@ import numpy as np
 from tests.house.test_twins import KERNELS, kernels_in
 
 Array = np.ndarray[Any, Any]
-# Values outside of every axis here: far away, at other mapped memory, and negative.
+# Values outside of every axis in these tests: far away, in other mapped memory, or negative.
 BAD = (10**9, 12345, -5, -(10**9), 2**62, -(2**63))
 
 # Names of parameters of kernels: some hold indices, others do not. Add each new name to one list.
@@ -65,7 +65,7 @@ def kernels_with_indices() -> dict[str, list[str]]:
 
 
 class Room:
-    """Arrays surrounded by canaries; `foreign` is true after a write outside of the arrays."""
+    """Arrays surrounded by canaries. `foreign` is true after a write outside of an array."""
 
     def __init__(self) -> None:
         self._arrays: list[tuple[Array, int, int]] = []
@@ -350,11 +350,11 @@ for _name in ("losses", "gradient"):
 @_call("nn.weighted_neighbours.weigh")
 def _weigh(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n = 64 if large else 6
-    for place in (n // 2, n + 1 + n // 2):  # an index among the starts, and one among the positions
+    for place in (n // 2, n + 1 + n // 2):  # an index in the starts, and one in the positions
         table = np.concatenate([np.arange(n + 1), np.arange(n)])
         table[place] = bad
         x, out = (room.array(np.ones((3, n), np.float32)) for _ in range(2))
-        # Three axes; the first two have one element.
+        # Use three axes, of which the first two have one element.
         whole = np.concatenate([[0, 1], [0], [0, 1], [0], table]).astype(np.int64)
         weights = np.ones(2 + n, np.float32)
         yield partial(kernels.weigh, x, room.array(whole), room.array(weights), out, (n,))

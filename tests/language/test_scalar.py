@@ -147,7 +147,7 @@ def test_nodes_cannot_be_changed() -> None:
 
 
 class Unsure:
-    """A replacement for the module `ast` whose first parses fail; pytest needs the real module."""
+    """A replacement for `ast` whose first calls of `parse` fail; pytest needs the real module."""
 
     def __init__(self, num_failures: int) -> None:
         self.num_failures = num_failures

@@ -17,7 +17,7 @@ WHERE = ints([0, 2, 1], [2, 2, 0])
 
 
 def reduced(ufunc: Any, start: Any) -> Any:
-    """Return scatter_reduce by a ufunc along axis 0; `start`, if given, replaces input's values."""
+    """Return NumPy's scatter_reduce by a ufunc along axis 0; a `start` replaces written values."""
 
     def reference(x: np.ndarray, src: np.ndarray) -> np.ndarray:
         out = x.copy()

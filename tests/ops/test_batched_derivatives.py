@@ -49,7 +49,7 @@ def number_of(result: fd.Tensor) -> fd.Tensor:
 
 
 def in_dims_of(inputs: list[list[fd.Tensor]]) -> list[tuple[int | None, ...]]:
-    """Return the batch axes to test: the first, the second, or the second of only one input."""
+    """Return the batch axes to test: the first or second of all inputs, or the second of one."""
     n = len(inputs)
     second = tuple(min(1, one[0].ndim) for one in inputs)
     alone = [tuple(d if i == k else None for i, d in enumerate(second)) for k in range(n)]

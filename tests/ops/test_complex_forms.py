@@ -272,6 +272,6 @@ def test_running_log_sums_do_not_overflow_and_keep_infinities() -> None:
 def test_a_zero_in_one_row_of_complex_numbers_has_its_running_product_s_gradient() -> None:
     x = fd.tensor([1 + 1j, 0, 2j], requires_grad=True)
     x.cumprod(0).real.sum().backward()
-    # The sum is x0 + x0 x1 + x0 x1 x2; the gradient by an element is the conjugate of its factor.
+    # The sum is x0 + x0 x1 + x0 x1 x2. An element's gradient is the conjugate of its factor in it.
     expected = [1, ((1 + 1j) * (1 + 2j)).conjugate(), 0]
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Ops that later layers of the package define are found by name."""
+"""`late_ops` finds ops by name whose modules are imported later."""
 
 from __future__ import annotations
 

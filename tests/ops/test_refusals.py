@@ -1,4 +1,4 @@
-"""Dtypes without a kernel in PyTorch are rejected with its messages, and give no wrong numbers."""
+"""Dtypes without a kernel in PyTorch raise errors with its messages, not wrong numbers."""
 
 from __future__ import annotations
 

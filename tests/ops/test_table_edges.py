@@ -43,7 +43,7 @@ def resized(one: Case, sizes: dict[int, int] | None) -> Case:
 
 
 def numpys(one: Case, arrays: list[np.ndarray]) -> np.ndarray:
-    """Return NumPy's value, without its warnings, such as about the mean of an empty slice."""
+    """Return NumPy's value without warnings, such as that for the mean of an empty slice."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.asarray(one.numpys(*arrays))

@@ -25,7 +25,7 @@ def conjugated(tensor: fd.Tensor) -> fd.Tensor:
 
 
 def negated(tensor: fd.Tensor) -> fd.Tensor:
-    """Return a negated view with the same values as the tensor, if its dtype has such views."""
+    """Return a negated view with the tensor's values if its dtype allows it, else the tensor."""
     if tensor.dtype not in (fd.float32, fd.float64):
         return tensor
     return fd.complex(fd.zeros_like(tensor), -tensor).conj().imag

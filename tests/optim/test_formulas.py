@@ -55,7 +55,8 @@ def test_a_differentiable_step_has_the_same_values_and_a_graph(name: str) -> Non
         assert first.grad is not None and np.isfinite(first.grad.numpy()).all()
 
 
-# Rprop's rate only sets the first step sizes, and ASGD keeps its rate as a number: no gradient.
+# The rate has no gradient in Rprop, where it only sets the first step sizes, and in ASGD, which
+# keeps it as a number.
 @pytest.mark.parametrize("name", [name for name in WITH_GRAPHS if name not in ("Rprop", "ASGD")])
 def test_a_differentiable_step_tells_what_the_rate_changed(name: str) -> None:
     options = {"weight_decay": 0.1}

@@ -10,7 +10,7 @@ import fastdist
 from fastdist import optim
 from fastdist.optim import lr_scheduler
 
-# These tests only read learning rates, so optimisers take no step and schedulers would warn.
+# These tests only read learning rates, so optimisers do not step, and schedulers would warn.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step:UserWarning")
 
 

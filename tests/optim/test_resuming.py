@@ -13,13 +13,13 @@ import fastdist
 from fastdist import optim
 from fastdist.optim import lr_scheduler
 
-# These tests only read learning rates, so optimisers take no step and schedulers would warn.
+# These tests only read learning rates, so optimisers do not step, and schedulers would warn.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step:UserWarning")
 
 Make = Callable[[optim.Optimizer, int], lr_scheduler.LRScheduler]
 
-# The constructor with a last_epoch; for each epoch, the rates after resuming and after one and
-# two steps; the rates of a new scheduler after step(6), step(4), step(1) and step(0).
+# (1) The constructor with a `last_epoch`. (2) For each last epoch, the rates after resuming and
+# after one and two steps. (3) A new scheduler's rates after step(6), step(4), step(1) and step(0).
 ROWS: list[tuple[Make, dict[int, list[float]], list[float]]] = [
     (
         lambda o, k: lr_scheduler.LambdaLR(o, lambda e: 1 / (e + 1), last_epoch=k),

@@ -3,11 +3,11 @@
  python -m tests.packages.record PACKAGE [MODULE ...]
  python -m tests.packages.record --script PROGRAM [ARGUMENT ...]
 
-Imports the modules, or runs the program, with `torch` being fastdist. Each missing name becomes a
-placeholder, so that the import continues, and is listed with the places that use it. A placeholder
-is a class: it can be called, subclassed, indexed and used as a decorator, which returns the
-function unchanged. A name that is only probed, with hasattr() or getattr() with a default, is
-listed as a probe and stays missing.
+The modules are imported, or the program is run, with fastdist as `torch`. Each missing name becomes
+a placeholder, so that the import continues. The name is listed with the places that use it. A
+placeholder is a class: it can be called, subclassed, indexed and used as a decorator, which returns
+the function unchanged. Some names are only probed, by hasattr() or by getattr() with a default.
+Such a name is listed as a probe and stays missing.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Recorder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of an empty module if no other finder has the module below torch."""
+        """Return the spec of an empty module below torch; None if another finder has the module."""
         if not name.startswith("torch."):
             return None
         for finder in sys.meta_path:

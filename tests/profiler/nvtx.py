@@ -25,7 +25,7 @@ class StandIn:
 
     def RangePop(self) -> None:
         mine = self.open.get(threading.get_ident())
-        if mine:  # NVTX ignores a surplus pop
+        if mine:  # NVTX ignores a pop without a range
             mine.pop()
 
     def Mark(self, message: str, id_color: int = -1) -> None:
@@ -40,7 +40,7 @@ class StandIn:
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """Install a GPU stand-in that does nothing and a CuPy stand-in that has only NVTX."""
+    """Install a GPU that does nothing, and a CuPy that only has NVTX, as stand-ins."""
     nvtx = StandIn()
     cuda = SimpleNamespace(synchronize=lambda index=None: None, device_count=lambda: 0)
     monkeypatch.setitem(backend._loaded, "cuda", cuda)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A profile has the work and the memory of devices other than the CPU."""
+"""A profile contains the work and the memory of devices other than the CPU."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def hold_memory(p: profile, small: int, large: int) -> None:
         for event in p.events()
     }
     assert told["aten::add_"] == told["of the CPU"] == (0, 0)
-    assert told["given back"] == (large - small, -small)  # the memory was allocated in `ones`
+    assert told["given back"] == (large - small, -small)  # `ones` had allocated the memory
     assert told["all"] == (large, 0)
     of_cpu = named(p, "of the CPU")
     assert of_cpu.cpu_memory_usage == 0 and of_cpu.cpu_children[-1].cpu_memory_usage == 16
@@ -127,7 +127,7 @@ def hold_kernels(p: profile, device_type: DeviceType, device: str) -> None:
     both = op.device_time_total + named(p, "aten::add_").device_time_total
     assert around.device_time_total == pytest.approx(both)
     assert around.self_device_time_total == 0.0 and around.use_device == device
-    # The kernel ends after its op's call starts, on the host's clock.
+    # Kernel and op have times of the host's clock: the kernel ends after the op has started.
     assert op.time_range.start <= kernel.time_range.end
     gradient = named(p, "ExpBackward0")
     assert gradient.device_time_total > 0.0 == gradient.self_device_time_total

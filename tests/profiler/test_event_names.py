@@ -27,12 +27,12 @@ def fresh() -> fd.Tensor:
 
 
 def of(tensor: fd.Tensor, method: str) -> Callable[[], object]:
-    # The method is looked up at the call, because a profile replaces some methods while it records.
+    # Look up the method only when it is called: a profile replaces some methods while it records.
     return partial(methodcaller(method), tensor)
 
 
-# Call -> its events, each with its inner events in parentheses. PyTorch 2.13 has the outer
-# events as well; the inner events depend on the implementation.
+# (call, its events); inner events are in parentheses. PyTorch 2.13 has the same outer events. The
+# inner events depend on the implementation.
 ROWS: dict[str, tuple[Callable[[], object], str]] = {
     "linear": (lambda: F.linear(A, A), "linear(mm)"),
     "linear with bias": (lambda: F.linear(A, A, V), "linear(addmm)"),
@@ -131,8 +131,8 @@ _KERNELS_MADE = ("fastdist::load_kernel", "fastdist::compile_kernel")
 
 
 def told(p: profile) -> str:
-    """Return the names of events, with inner events in parentheses. Events of loading and
-    compiling kernels are left out, since they depend on earlier tests.
+    """Return the names of events, with inner events in parentheses. Events of loading or compiling
+    a kernel are omitted, since earlier tests may already have loaded or compiled it.
     """
 
     def text(events: list[Any]) -> str:

@@ -46,7 +46,7 @@ def recorded(**options: Any) -> profile:
 def test_what_a_profile_cannot_take_is_refused_in_words(options: Any, told: str) -> None:
     with pytest.raises(TypeError, match=told):
         recorded(**options)
-    # The next profile records normally.
+    # After the error, the next profile records normally.
     assert not time_ranges.on
     assert recorded().events()[-1].name == "aten::add"
 
@@ -58,7 +58,7 @@ def test_a_profile_of_the_group_takes_activities_alone(given: Any) -> None:
 
 
 def test_a_flag_may_be_anything_that_is_true_or_not() -> None:
-    # Regression: a flag that was not a bool ended all recordings of the process.
+    # Regression: a flag that was not a bool stopped all recordings in the process.
     p = recorded(record_shapes="yes", with_flops=0, with_stack=None)
     assert p.events()[-1].input_shapes == [[3], [3]]
     assert recorded().events()[-1].input_shapes == []
@@ -84,7 +84,7 @@ def test_what_averages_are_grouped_by_is_true_or_false(flag: str) -> None:
 
 
 def fail_once() -> Callable[[bool], None]:
-    """Return a watcher that fails the first time."""
+    """Return a watcher whose first call fails."""
     errors = [OSError("no room")]
 
     def watcher(is_wanted: bool) -> None:
@@ -119,7 +119,8 @@ def test_a_recording_that_cannot_begin_is_not_begun() -> None:
     with pytest.raises(OSError, match="no room"):
         recordings.begin(Recording(wanted=Wanted(shapes=True)))
     assert not time_ranges.on and not time_ranges.listeners()
-    # A profiler that replaces methods while it listens received an end for each start.
+    # Some watchers had started before the error. Each of them must have been stopped again, such
+    # as the one that replaces methods.
     assert fd.Tensor.view is view
     assert (modes.special, modes.tracers) == before
     assert recorded().events()[-1].name == "aten::add"

@@ -38,7 +38,7 @@ ONES = (1,) * 50
 
 
 def events() -> EventList:
-    """Thread 1: a long name around `b`; thread 2: a range of 2 s."""
+    """Return events of two threads: a long name around `b`, and a range of 2 s."""
     return events_of(
         [
             TimeRange(
@@ -135,7 +135,7 @@ def test_events_of_earlier_recordings_are_kept_where_that_is_asked_for() -> None
 
 
 def num_saved(*, acc_events: bool) -> list[int]:
-    """Return the number of events of an op in each of two recordings."""
+    """Return the number of events of one op in each of two recordings."""
     found: list[int] = []
 
     def ready(p: profile) -> None:

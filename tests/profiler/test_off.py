@@ -1,7 +1,8 @@
 """A profile adds no instruction to code that it does not record.
 
-These tests read every bytecode that a call executes. None belongs to the profiler, and none checks
-whether a profile records. After a profile of everything, the same bytecodes run as before.
+These tests read every bytecode that a call executes. No bytecode belongs to the profiler or checks
+whether a profile records. After a profile with all options, a call executes the same bytecodes as
+before.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ OF_THE_PROFILER = (
     *[os.path.join(ROOT, room, "") for room in ROOMS],
     *[os.path.join(ROOT, file) for file in FILES],
 )
-# Code that uses one of these names checks whether a profile records, or reports to it.
+# Names that code uses to check whether a profile records, or to report to a profile.
 WORDS = {
     "time_ranges", "time_range", "memory_meter", "module_path", "python_stack", "should_time",
     "_ranges",
@@ -48,7 +49,7 @@ Step = tuple[CodeType, int]
 
 
 def executed(call: Callable[[], object]) -> list[Step]:
-    """Return each bytecode that this thread executes in a call, in order."""
+    """Return each bytecode that this thread executes during a call, in order."""
     steps: list[Step] = []
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
@@ -59,10 +60,10 @@ def executed(call: Callable[[], object]) -> list[Step]:
 
     before = sys.gettrace()
     gc.collect()
-    gc.disable()  # a finalizer could run anywhere
+    gc.disable()  # a finalizer could run in any line
     try:
         trace_opcodes(trace)
-        # Python 3.13 shows the opcodes of a frame only if its code was traced before.
+        # Python 3.13 shows the opcodes of a frame only if its code was traced in an earlier call.
         call()
         steps.clear()
         call()
@@ -78,7 +79,7 @@ def words_of(code: CodeType) -> dict[int, object]:
 
 
 def concerning(steps: list[Step]) -> list[str]:
-    """Return the steps that belong to the profiler."""
+    """Return the steps that belong to the profiler or report to it, as text."""
     found = []
     for code, place in steps:
         word = words_of(code).get(place)
@@ -90,7 +91,7 @@ def concerning(steps: list[Step]) -> list[str]:
 
 
 def profile_everything() -> None:
-    """Record a call with all options."""
+    """Record a call in a profile with all options."""
     everything = {"record_shapes", "with_flops", "with_stack", "profile_memory", "with_modules"}
     with profile(**dict.fromkeys(everything, True)) as p:
         assert time_ranges.wanted == Wanted(*[True] * 5, device=False)
@@ -119,8 +120,8 @@ CALLS: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_executes_what_it_did_before_and_nothing_of_the_profilers(name: str) -> None:
     call = CALLS[name]
-    # The first calls fill the caches of later ones. The 50th step of an optimiser's program
-    # looks for its launch in the cache (STEPS_BEFORE_A_LOOK).
+    # The first calls fill caches that later calls use. In its 50th step, the program of an
+    # optimiser looks in the cache for its launch (STEPS_BEFORE_A_LOOK).
     for _ in range(STEPS_BEFORE_A_LOOK + 3):
         call()
     before = executed(call)
@@ -137,7 +138,7 @@ def test_the_profilers_own_instructions_are_seen_where_it_records() -> None:
 
 
 class _Seen:
-    """The files of all functions called in threads that started after `install`."""
+    """Collects the files of all functions that run in threads started after `install`."""
 
     def __init__(self) -> None:
         self.files: set[str] | None = None
@@ -185,7 +186,10 @@ def in_context() -> None:
 
 
 def require_untouched() -> None:
-    """Check the calls on both sides. Calls that wait may take different paths each time."""
+    """Check calls on the caller and on the worker that serves them.
+
+    The bytecodes are not compared, because calls that wait may take another path each time.
+    """
     for call in calls():
         call()
         steps = executed(call)

@@ -47,7 +47,7 @@ def test_ops_gradients_and_stretches_are_counted() -> None:
     assert fd.equal(found, expected)
     assert told["step"] == told["aten::exp"] == told["aten::add_"] == 1
     assert told["ExpBackward0"] == told["MmBackward0"] == 1
-    assert told["aten::mm"] >= 3  # one in forward, two in backward
+    assert told["aten::mm"] >= 3  # one in the forward pass, two in the backward pass
 
 
 def test_nothing_is_left_behind_and_nothing_recorded_outside() -> None:
@@ -80,7 +80,7 @@ def test_record_function_decorates_functions_that_call_themselves() -> None:
 
 
 def ranges() -> list[TimeRange]:
-    """Thread 1: a around b, then c; thread 2: a range at the same time."""
+    """Return ranges of thread 1, where a contains b and c follows, and of thread 2."""
     return [
         TimeRange("a", "user", 1_000, 9_000, 1, "main"),
         TimeRange("b", "op", 2_000, 5_000, 1, "main"),
@@ -166,7 +166,7 @@ def test_steps_are_saved_when_their_schedule_says_so(tmp_path: Path) -> None:
             fd.ones(2).exp()
             p.step()
     assert [told["aten::exp"] for told in saved] == [2, 2]
-    # All steps form one row of a table.
+    # In a table, all steps are summed in one row.
     assert [told["ProfilerStep*"] for told in saved] == [2, 2]
     assert steps == [[f"ProfilerStep#{n}" for n in found] for found in ((1, 2), (4, 5))]
     assert len(list(tmp_path.glob("me.*.pt.trace.json"))) == 2
@@ -220,7 +220,7 @@ def test_shapes_are_recorded_where_they_are_asked_for_and_group_averages() -> No
     assert shapes == [[[2, 3], [3, 4]], [[4, 3], [3, 4]], [[2, 3], []]]
     averages = p.key_averages(group_by_input_shape=True)
     assert [row.input_shapes for row in averages] == shapes
-    # PyTorch spells this keyword differently for a list of events than for a profile.
+    # In PyTorch, this keyword ends in `shapes` for an event list, and in `shape` for a profile.
     again = p.events().key_averages(group_by_input_shapes=True)
     assert [row.input_shapes for row in again] == shapes
     assert "[[2, 3], [3, 4]]" in averages.table()
@@ -238,7 +238,7 @@ def test_flops_are_counted_where_they_are_asked_for() -> None:
         2.0 * x
         x.exp()
         fd.conv2d(image, kernels)
-    # PyTorch 2.13's numbers for the same calls; it counts the convolution at `conv2d`.
+    # The numbers of PyTorch 2.13 for the same calls; PyTorch counts a convolution at `conv2d`.
     expected = [("mm", 120), ("add", 12), ("mul", 12), ("exp", 0), ("convolution", 23328)]
     told = [(event.name, event.flops) for event in p.events() if event.name != "aten::conv2d"]
     assert told == [(f"aten::{name}", flops) for name, flops in expected]
@@ -281,7 +281,7 @@ def test_stacks_tell_who_called_an_op_where_they_are_asked_for() -> None:
     assert told["aten::exp"][0].endswith(f"test_profiler.py({first + 1}): far")
     assert "test_stacks_tell" in told["aten::exp"][1] and "test_stacks_tell" in told["mine"][0]
     forward, caller, *_ = told["aten::linear"]
-    # Only fastdist's own code calls forward.
+    # Only code of fastdist calls `forward`, so the next frame is that of the test.
     assert forward.endswith(": forward") and "test_stacks_tell" in caller
     with profile() as p:
         far(fd.ones(2))
@@ -303,7 +303,7 @@ def test_gradients_have_the_numbers_and_the_stacks_of_their_ops() -> None:
     assert (gradient.scope, op.scope, gradient.fwd_thread) == (1, 0, op.thread)
     assert gradient.input_shapes == leaf.input_shapes == [[2, 3]]
     assert unrecorded.fwd_thread is None and "far" in unrecorded.stack[0]
-    # The inner events of the gradient have the stack as well; the leaf has no op.
+    # The inner events of the gradient also have the stack of the op; the leaf has no op.
     inside = gradient.cpu_children
     assert inside and all(event.stack == op.stack for event in inside)
     assert leaf.fwd_thread is None and "far" not in leaf.stack[0]

@@ -1,6 +1,6 @@
-"""Keys of the time line's page move the view, choose spans and open the help, which lists them.
+"""Keys on the time line's page move the view, choose spans, and open the help, which lists keys.
 
-Node.js, if installed, runs the script of the page, with stand-ins for the browser's objects.
+If Node.js is installed, it runs the page's script with stand-ins for the browser's objects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DATA = {
     "texts": [],
     "arrows": [],
 }
-# A stand-in for a browser whose elements accept every call; the canvas is 800 wide.
+# A stand-in for a browser, whose elements accept every call; the canvas is 800 pixels wide.
 BROWSER = """
 const made = {};
 const element = () => new Proxy({ open: false, value: "", checked: false, style: {}, target: {} }, {
@@ -61,7 +61,7 @@ process.exit(0);
 
 
 def pressed(*keys: str) -> list[list[Any]]:
-    """Return [from, to, number of the chosen span, whether the help is open] after each key."""
+    """Return (start and end of the view, chosen span, whether help is open) after each key."""
     taken = json.dumps([[key.removeprefix("Shift+"), key.startswith("Shift+")] for key in keys])
     script = SCRIPT.replace("/*EVENTS*/", json.dumps(DATA))
     program = BROWSER + script + PRESS.replace("KEYS", taken)
@@ -91,7 +91,7 @@ def test_each_key_that_the_page_handles_is_in_its_help() -> None:
 
 def test_keys_move_the_view_choose_spans_and_open_the_help() -> None:
     if shutil.which("node") is None:
-        assert SCRIPT.count("/*EVENTS*/") == 1  # without Node.js, only read the page
+        assert SCRIPT.count("/*EVENTS*/") == 1  # without Node.js, the test only reads the page
         return
     near, far, left, right = pressed("+", "-", "ArrowLeft", "ArrowRight")
     assert near[:2] == [15.0, 85.0]

@@ -1,4 +1,4 @@
-"""Events become a trace and a page, with separate workers, and messages as arrows."""
+"""Events become a trace and a page, in which workers are separate and messages are arrows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_trace_has_a_process_a_worker_a_row_a_thread_and_an_arrow_a_message() 
 
 
 def of_many_threads() -> list[TimeRange]:
-    """Return ranges of two threads that reuse an id, of a thread pool, and of a stream."""
+    """Return ranges of two threads with the same id, of a thread pool, and of a stream."""
     return [
         TimeRange("a", "op", 1_000, 2_000, 7, "pool-10", sequence_nr=3),
         TimeRange("b", "op", 1_000, 2_000, 8, "pool-2", device="sim:0", kernel_id=5),

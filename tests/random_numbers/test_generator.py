@@ -1,4 +1,4 @@
-"""Generators: seeds, states, and threads that draw concurrently."""
+"""Generators: seeds, states, and threads that draw at the same time."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_nothing_is_drawn_twice_while_a_seed_is_set(monkeypatch: pytest.MonkeyPa
 
     def preempted(self: Generator, seed: int) -> Generator:
         set_one(self, seed)
-        drawn.append(default.reserve(1))  # as another thread might do
+        drawn.append(default.reserve(1))  # another thread might draw here
         return self
 
     default_generator_of(Device("sim:0"))

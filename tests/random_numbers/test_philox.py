@@ -1,4 +1,4 @@
-"""Philox-4x32-10 and the random numbers made from its words."""
+"""Philox-4x32-10, and the random numbers that are made from its words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastdist.random_numbers import philox
 F4, F8 = np.dtype("float32"), np.dtype("float64")
 
 
-# Known answers that Salmon et al. publish with Random123: counter, key, words.
+# (counter, key, words): known answers that Salmon et al. publish with Random123.
 @pytest.mark.parametrize(
     ("counter", "key", "words"),
     [
@@ -47,7 +47,7 @@ def test_words_are_those_of_counter_and_seed() -> None:
 @pytest.mark.parametrize("draw", [philox.uniform, philox.normal])
 @pytest.mark.parametrize("dtype", [np.dtype("float16"), F4, F8])
 def test_element_depends_on_its_place_alone(draw: object, dtype: np.dtype[np.generic]) -> None:
-    # More than one chunk, and a part that starts inside a chunk.
+    # The whole has more than one chunk, and the part begins inside a chunk.
     whole = draw(5, 100, 70_000, dtype)  # type: ignore[operator]
     per_block = philox.WORDS // philox.words_each(dtype)
     part = draw(5, 100 + 9_000, 1_001, dtype)  # type: ignore[operator]
@@ -63,7 +63,7 @@ def test_few_integers_are_those_of_many_wherever_they_begin() -> None:
     for block in blocks:
         few = philox.integers(5, 100 + block, 65, low, high)
         assert np.array_equal(few, whole[2 * block :][:65])
-        few[:] = 0  # the array belongs to the caller
+        few[:] = 0  # must not change later results
     assert (
         philox.integers(5, 100, 64, 0, 10).tolist()
         == philox.integers(5, 100, 999, 0, 10)[:64].tolist()
@@ -109,7 +109,7 @@ def test_integers_are_equally_likely(low: int, high: int) -> None:
 
 
 def test_integers_of_a_wide_span_have_no_bias_towards_small_ones() -> None:
-    # With a span of 3/4 of all words, a plain remainder would give the lowest third twice as often.
+    # The span is 3/4 of all words: a plain remainder would give the lowest third twice as often.
     low, high = -(1 << 63), (1 << 62)
     values = philox.integers(4, 0, 30_000, low, high)
     third = (high - low) // 3
@@ -144,7 +144,7 @@ def numbers_of(
     monkeypatch: pytest.MonkeyPatch, compiled: object, count: int
 ) -> list[np.ndarray[Any, Any]]:
     monkeypatch.setattr(philox.Compiled, "find", staticmethod(lambda words: compiled))
-    # Across the block where the counter exceeds 32 bits.
+    # In this part the counter grows beyond 32 bits.
     part = (1 << 63) + 12345, (1 << 32) - 100
     return [
         philox.words32(*part, count),
@@ -165,7 +165,7 @@ def test_compiled_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch, count: i
     for one, other in zip(exact, expected, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
-    # Logarithms that differ in the last bit of float64 are rarely rounded to different float32.
+    # Logarithms that differ in the last bit of float64 rarely round to different float32 numbers.
     np.testing.assert_allclose(normal, rounded, rtol=2e-7)
     assert np.count_nonzero(normal != rounded) <= 3
 

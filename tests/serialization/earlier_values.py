@@ -1,9 +1,9 @@
-"""Values of every kind that users pickle or save, and a file with all of them in each format.
+"""Values of every kind that users pickle or save, and the writer of a file with all of them.
 
 python tests/serialization/earlier_values.py FILE.zip
 
-writes the values of `values()` in each format, with the fastdist that it imports. Run it in a
-checkout of an earlier version; `test_earlier_files.py` loads the file with this version.
+writes the values of `values()` in each format, with the installed fastdist. Run it in a checkout of
+an earlier version; `test_earlier_files.py` loads the file with the current version.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAMESPACES = (
     *("torch_version", "utils.benchmark", "utils.checkpoint", "utils.data", "utils.dlpack"),
     *("utils.hooks", "version"),
 )
-# A call of each class of fastdist.nn that creates a layer or a loss.
+# Calls of the classes of fastdist.nn that create layers and losses.
 _CALLS = """
 AdaptiveAvgPool1d(2) AdaptiveAvgPool2d(2) AdaptiveAvgPool3d(2)
 AdaptiveLogSoftmaxWithLoss(4,6,[2,4])
@@ -84,7 +84,7 @@ Values = dict[str, Callable[[], Any]]
 
 
 def values() -> Values:
-    """Return functions that make the values, by name; each makes the same numbers every time."""
+    """Return a function for each value, by name; it makes the same numbers in each call."""
     return {
         **{f"tensor.{name}": lambda name=name: _numbers(name) for name in DTYPES},
         "tensors": _tensors,
@@ -110,7 +110,7 @@ def values() -> Values:
     }
 
 
-# Values whose files contain names that load(weights_only=True) does not allow.
+# Values whose files load(weights_only=True) accepts.
 PLAIN = frozenset(
     {
         *(f"tensor.{name}" for name in DTYPES),
@@ -182,7 +182,7 @@ def _module(call: str) -> nn.Module:
 
 
 def _filled(module: nn.Module) -> nn.Module:
-    """Return the module with fixed numbers in its parameters."""
+    """Return the module after writing fixed numbers into its parameters."""
     for number, one in enumerate(module.parameters()):
         if not isinstance(one, nn.UninitializedParameter):
             numbers = (fd.arange(one.numel()) % 7 + number).reshape(one.shape)
@@ -306,7 +306,7 @@ def _samplers() -> list[Any]:
     ]
 
 
-# Errors of collectives, and these errors, were added after the files were written.
+# These errors, and the errors of collectives, were added after the files had been written.
 _LATER_ERRORS = {
     *("NoDataError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"),
     *("EngineError", "QueueEmptyError", "StoreAddressError"),
@@ -325,16 +325,16 @@ def _errors() -> dict[str, BaseException]:
             try:
                 found[name] = pickle.loads(pickle.dumps(kind("why")))
             except TypeError:
-                continue  # the class needs more than a message; it is among the public names
+                continue  # needs more than a message; is a public name
     return found
 
 
 def public_names() -> dict[str, Any]:
-    """Return the pickled functions and classes of the public modules, by public name."""
+    """Return the functions and classes of public modules that pickle by name, by public name."""
     found = {}
     for space in NAMESPACES:
         module: Any = importlib.import_module(f"fastdist.{space}".rstrip("."))
-        # In a module without `__all__`, names imported from elsewhere are not public.
+        # In a module without `__all__`, a name that is imported from another package is not public.
         homes = (module.__name__, "fastdist.ops")
         homes = ("fastdist",) if hasattr(module, "__all__") else homes
         for name in getattr(module, "__all__", [n for n in dir(module) if n[0] != "_"]):
@@ -371,7 +371,7 @@ def write(path: Path) -> None:
 
 
 def put(archive: zipfile.ZipFile, name: str, text: bytes) -> None:
-    """Write one file, with a fixed date."""
+    """Write one file to the archive, with a fixed date."""
     archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_LZMA)
 
 
@@ -383,7 +383,7 @@ def job_state() -> dict[str, Any]:
 
 
 def files_of(value: Any) -> Iterator[tuple[str, bytes]]:
-    """Yield the formats, and a value's bytes in each."""
+    """Yield each format with the bytes of a value in this format."""
     yield "pickle", pickle.dumps(value, 2)
     yield "pickle5", pickle.dumps(value, 5)
     stream = io.BytesIO()

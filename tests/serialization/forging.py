@@ -1,4 +1,4 @@
-"""Forged pickles, assembled opcode by opcode, that save() never writes."""
+"""Forged pickles, assembled opcode by opcode, which `save` never writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORDERED = b"ccollections\nOrderedDict\n)R"
 
 
 def archive_of(pickled: bytes, **records: bytes) -> io.BytesIO:
-    """Return an archive of this pickle and of records r0, r1, ..."""
+    """Return an archive of a pickle and of its records r0, r1, ..."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("a/data.pkl", pickled)
@@ -64,7 +64,7 @@ def storage(kind: str = "Float", numel: int = 4, key: str = "0") -> bytes:
 
 
 def tensor(kind: str = "Float", size: tuple[int, ...] = (4,), **how: Any) -> bytes:
-    """Return the opcodes of a tensor over a whole storage, in C order or with given strides."""
+    """Return the opcodes of a tensor over a whole storage, in C order or with `how["strides"]`."""
     numel = how.get("numel", int(np.prod(size)))
     strides = how.get("strides", [int(np.prod(size[i + 1 :])) for i in range(len(size))])
     numbers = joined(*map(number, size)), joined(*map(number, strides))
@@ -81,7 +81,7 @@ def parameter(state: bytes, data: bytes = tensor()) -> bytes:
 
 
 def of_type(state: bytes, kind: bytes = b"ctorch._tensor\nTensor\n") -> bytes:
-    """Return the opcodes that rebuild a tensor as a class, with a state."""
+    """Return the opcodes that rebuild a tensor as an instance of a class, with a state."""
     _, made_of = tensor().split(b"_rebuild_tensor_v2\n", 1)
     parts = named("torch._utils", "_rebuild_tensor_v2"), kind, made_of[:-1], state
     return named("torch._tensor", "_rebuild_from_type_v2") + joined(*parts) + b"R"
@@ -116,7 +116,7 @@ def random_value(numbers: random.Random, depth: int = 0) -> bytes:
 
 
 def random_state(numbers: random.Random) -> bytes:
-    """Return the opcodes of a random state, usually one that pickle accepts."""
+    """Return the opcodes of a random state; pickle accepts most of these states."""
     names = numbers.choices(NAMES, k=numbers.randrange(3))
     attributes = table(**{name: random_value(numbers) for name in names})
     return numbers.choice(
@@ -126,7 +126,7 @@ def random_state(numbers: random.Random) -> bytes:
 
 
 def random_pickle(numbers: random.Random) -> bytes:
-    """Return a pickle that sets a random state on a random object, in a random way."""
+    """Return a pickle that sets a random state on a random object by a random opcode."""
     state = random_state(numbers)
     made = numbers.choice((tensor(), ORDERED, random_value(numbers), parameter(b"N")))
     kinds = (
@@ -152,7 +152,7 @@ def random_pickle(numbers: random.Random) -> bytes:
 
 
 class Added(Tensor):
-    """A user class that load() allows: its states may not replace the tensor's internal slots."""
+    """A user class that `load` allows; its state must not replace internal slots of Tensor."""
 
     __slots__ = ("mine_too",)
     default = 1
@@ -167,7 +167,7 @@ def require_sound(found: Any) -> None:
         return
     assert type(found) in (Tensor, nn.Parameter, Added)
     if "_array" not in dir(found) or not hasattr(found, "_layout"):
-        return  # empty, as made by `Added.__new__(Added)`
+        return  # has no content, like `Added.__new__(Added)`
     layout = found._layout
     assert type(layout) is Layout or layout.is_sparse
     assert type(found._extra) in (type(None), Extra)
@@ -181,7 +181,7 @@ def require_sound(found: Any) -> None:
 
 
 def load_forged(numbers: random.Random, **options: Any) -> Any:
-    """Load a random pickle; return None if load() raises one of its documented errors."""
+    """Load a random pickle; return None if `load` raises one of its documented errors."""
     stream = archive_of(random_pickle(numbers), r0=bytes(16), r1=bytes(32))
     try:
         return fastdist.load(stream, **options)

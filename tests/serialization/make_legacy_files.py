@@ -1,8 +1,8 @@
-"""Write files in the format before PyTorch 1.6.
+"""Write files in the format that PyTorch used before 1.6.
 
 Usage: python -m tests.serialization.make_legacy_files torch
 
-This needs PyTorch; the tests read the files without it.
+This program needs PyTorch. The tests read the files without PyTorch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILES = Path(__file__).parent / "files"
 
 
 def values(torch: Any) -> dict[str, Any]:
-    """Return values that share memory, of several dtypes."""
+    """Return values of several dtypes, some of which share memory."""
     x = torch.arange(12.0).reshape(3, 4)
     sparse = torch.sparse_coo_tensor([[0, 2], [1, 0]], torch.tensor([1.5, 2.5]), (3, 3))
     return {
@@ -41,7 +41,7 @@ DTYPES = (
 
 
 def write(torch: Any) -> None:
-    """Write a file with each protocol, a file of a module, and a file of a quantized tensor."""
+    """Write a file for each protocol, a file of a module, and a file of a quantized tensor."""
     old = {"_use_new_zipfile_serialization": False}
     for protocol in (2, 3, 4, 5):
         path = FILES / f"legacy_{protocol}.pt"
@@ -52,7 +52,7 @@ def write(torch: Any) -> None:
             parameter.copy_(
                 torch.arange(float(parameter.numel())).reshape(parameter.shape) + number
             )
-    with mock.patch("inspect.getsourcelines", side_effect=OSError):  # else the source is saved
+    with mock.patch("inspect.getsourcelines", side_effect=OSError):  # so that no source is saved
         torch.save(model, FILES / "legacy_module.pt", **old)
     quantised = torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8)
     torch.save(quantised, FILES / "legacy_quantised.pt", **old)

@@ -22,7 +22,7 @@ def stored(kind: str, key: str, numel: int, view: bytes = b"N", module: str = "t
 
 
 def tensor(storage: bytes, size: Sequence[int], offset: int = 0, stride: int = 1) -> bytes:
-    """Return the opcodes of a tensor of one axis."""
+    """Return the opcodes of a tensor with one axis."""
     numbers = joined(*map(number, size)), number(stride) + b"\x85"
     made_of = joined(storage, number(offset), *numbers, b"\x89", ORDERED)
     return named("torch._utils", "_rebuild_tensor_v2") + made_of + b"R"
@@ -34,7 +34,7 @@ def legacy(
     protocol: int = 2,
     **given: Any,
 ) -> bytes:
-    """Return a file of a value, given as opcodes, and storages by key: (elements, bytes)."""
+    """Return a file of a value (its opcodes) and of storages, by key: (elements, bytes)."""
     machine = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"int": 4}}
     heads = (given.get("magic", MAGIC), given.get("version", 1001), machine)
     parts = [pickle.dumps(head, protocol) for head in heads]
@@ -49,14 +49,14 @@ def floats(*numbers: float) -> bytes:
 
 
 class _KeyedPickler(pickle.Pickler):
-    """A pickler that writes keys in place of `Key` objects."""
+    """A pickler that writes the key in place of a `Key` object."""
 
     def persistent_id(self, obj: Any) -> Any:
         return obj.key if isinstance(obj, Key) else None
 
 
 class Key:
-    """A reference to a tensor or storage of a tar archive, inside the archive's value."""
+    """A reference to a tensor or storage of a tar archive, from the value of the archive."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
@@ -69,10 +69,10 @@ def tar(
     views: Any = (),
     **given: Any,
 ) -> bytes:
-    """Return a tar archive of storages, parts of storages, and tensors.
+    """Return a tar archive of a value, storages, tensors, and views (parts of storages).
 
-    The arguments are lists of tuples (key, kind, elements, bytes), (key, key of the whole,
-    offset, length), and (key, key of the storage, sizes, strides, offset).
+    `storages` has tuples (key, kind, elements, bytes). `tensors` has tuples (key, key of the
+    storage, sizes, strides, offset). `views` has tuples (key, key of the whole, offset, length).
     """
     files = {"sys_info": pickle.dumps({"protocol_version": 1000}, 2)}
     stored = pickle.dumps(given.get("num_storages", len(storages)), 2)

@@ -1,4 +1,4 @@
-"""Conjugated and negated views in PyTorch's files, which the tensor's metadata marks."""
+"""Conjugated and negated views in PyTorch's files: the metadata of a tensor marks them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ ONE = joined(number(2)), joined(number(1))
 
 
 def conjugated(metadata: bytes = CONJ, place: bytes | None = None) -> bytes:
-    """Return the opcodes of [1 + 2j, 3], stored as its conjugate."""
+    """Return the opcodes of [1 + 2j, 3], whose conjugate is stored."""
     place = place or storage("ComplexFloat", 2)
     made_of = joined(place, number(0), *ONE, b"\x89", forging.ORDERED, metadata)
     return named("torch._utils", "_rebuild_tensor_v2") + made_of + b"R"
 
 
 def negated(metadata: bytes = NEG, requires_grad: bytes = b"\x89") -> bytes:
-    """Return the opcodes of [2., 0.], stored negated, as every second number of four."""
+    """Return the opcodes of [2., 0.], stored negated as every second of four numbers."""
     strides = joined(number(2)), joined(number(2))
     made_of = joined(storage(), number(1), *strides, requires_grad, forging.ORDERED, metadata)
     return named("torch._utils", "_rebuild_tensor_v2") + made_of + b"R"
 
 
 def conjugated_over_bytes(metadata: bytes) -> bytes:
-    """Return the opcodes of [1 + 2j, 3] over a storage of bytes, with the given metadata."""
+    """Return the opcodes of [1 + 2j, 3] over a storage of bytes, with given metadata."""
     kind = named("torch.storage", "UntypedStorage")
     place = joined(text("storage"), kind, text("0"), text("cpu"), number(16)) + b"Q"
     dtype = named("torch", "complex64")
@@ -115,7 +115,7 @@ def test_real_numbers_have_no_conjugate_bit() -> None:
 
 
 def test_parameters_of_one_large_view_are_not_copied_without_end() -> None:
-    # Each parameter would have 8 MB, from 16 bytes in the file.
+    # Each parameter would take 8 MB, although the file has 16 bytes for it.
     numbers = joined(number(1 << 20)), joined(number(0))
     made_of = joined(
         storage("ComplexFloat", 2), number(0), *numbers, b"\x89", forging.ORDERED, CONJ

@@ -1,4 +1,4 @@
-"""Loading takes time and memory linear in the file's size; costlier files are rejected."""
+"""Loading takes time and memory linear in the file's size; other files are rejected."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def long_number(value: int) -> bytes:
     return b"\x8b" + struct.pack("<I", len(data)) + data
 
 
-# Two hundred nested pairs of the previous value: 1,000 bytes that name 2 ** 200 parts.
+# A pair of pairs, nested 200 times: its 1,000 bytes stand for 2 ** 200 parts.
 PAIRS = b")" + b"q\x00h\x00\x86" * 200
-_PRIME = (1 << 61) - 1  # the modulus of Python's hash of an integer
+_PRIME = (1 << 61) - 1  # Python hashes an integer modulo this prime
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ _PRIME = (1 << 61) - 1  # the modulus of Python's hash of an integer
     ],
 )
 def test_values_that_name_their_parts_twice_take_no_more_time(pickled: bytes, words: str) -> None:
-    # Computing their full repr or hash, or visiting all parts, would never finish.
+    # Computing the full repr or hash of such a value, or visiting all its parts, would never end.
     with pytest.raises(pickle.UnpicklingError, match=words) as caught:
         fastdist.load(archive_of(START + pickled))
     assert len(str(caught.value)) < 500
@@ -120,7 +120,7 @@ def test_twice_as_much_takes_twice_as_long(form: Callable[[int], bytes]) -> None
                 read(pickled)
             once.append(time.process_time() - begin)
         times.append(min(once))
-    # Eight times the size; quadratic time would be 64 times as long.
+    # The second file is 8 times as large. Quadratic time would be 64 times as long.
     assert times[1] < 30 * times[0] + 0.02
 
 

@@ -1,4 +1,4 @@
-"""Checksums with and without a separate thread."""
+"""Checksums that are computed with and without a separate thread."""
 
 from __future__ import annotations
 

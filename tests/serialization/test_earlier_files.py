@@ -1,6 +1,6 @@
 """Pickles, saved files and checkpoints of an earlier version load with the same contents.
 
-The values come from earlier_values.py, which wrote the file `earlier_values.zip`.
+earlier_values.py defines the values, and wrote the file `earlier_values.zip`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fastdist.serialization.safe_globals import find_safe
 from fastdist.utils import data
 from tests.serialization.earlier_values import PLAIN, job_state, values
 
-# The values include the old weight_norm and lazy layers without elements; and a pickled optimizer
-# of an earlier version does not record that it has made a step.
+# The values include the old weight_norm, and lazy layers without elements, which warn. A pickled
+# optimizer of an earlier version does not record that it has made a step, so schedulers warn.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:Initializing zero-element tensors:UserWarning"),
@@ -103,7 +103,7 @@ def test_every_public_name_of_an_earlier_version_loads_by_its_module() -> None:
 
 
 class NamingUnpickler(pickle.Unpickler):
-    """Keeps the name that a pickle looks up, to show it if it does not exist."""
+    """Keeps the name that a pickle looks up, so that an error can show a missing name."""
 
     named = ""
 
@@ -123,7 +123,7 @@ def test_a_file_may_name_what_was_added_by_its_earlier_name_too() -> None:
 
 
 def require_same(found: Any, wanted: Any, where: str = "it") -> None:
-    """Require that a value from a file has the class, contents and behaviour of another one."""
+    """Require that a value from a file has the class, contents and behaviour of `wanted`."""
     assert type(found).__qualname__ == type(wanted).__qualname__, where
     for kind, facts in FACTS.items():
         if isinstance(wanted, kind):
@@ -158,7 +158,7 @@ def facts_of_module(module: nn.Module) -> Any:
 
 
 def facts_of_optimizer(optimizer: optim.Optimizer) -> Any:
-    """Return the state of an optimizer, and its parameter after one more step."""
+    """Return an optimizer's state, its parameter, and the parameter after one more step."""
     before = copy.deepcopy(optimizer.state_dict())
     ((x,),) = [group["params"] for group in optimizer.param_groups]
     held, ones = x.detach().clone(), fd.ones_like(x)

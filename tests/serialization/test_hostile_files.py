@@ -1,4 +1,4 @@
-"""Damaged and hostile files raise clear errors, with little memory."""
+"""Damaged and hostile files raise clear errors and take little memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .forging import archive_of
 def tensor_of(
     offset: Any = 0, size: Any = (4,), stride: Any = (1,), numel: Any = 4, key: str = "0"
 ) -> bytes:
-    """Return a pickle of one tensor over a storage of floats, with any numbers."""
+    """Return a pickle of one tensor over a storage of floats; its numbers may be invalid."""
 
     stream = io.BytesIO()
     pickler = pickle._Pickler(stream, 2)  # type: ignore[attr-defined]
@@ -118,7 +118,7 @@ def test_pickles_that_no_save_writes_are_errors(pickled: bytes, text: str | None
 
 
 def _many_sets() -> bytes:
-    # A list of 10,000 numbers, and ten thousand sets of that list.
+    # The pickle has a list of 10,000 numbers, and 10,000 sets of that list.
     numbers = b"".join(b"M" + struct.pack("<H", n) for n in range(10_000))
     return b"](" + numbers + b"eq\x000" + b"](" + b"cbuiltins\nset\nh\x00\x85R" * 10_000 + b"e."
 

@@ -1,4 +1,4 @@
-"""Files in the format before 1.6: their values, rules, and errors for damaged files."""
+"""Files in the format before PyTorch 1.6: their values, their rules, and errors if damaged."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def part(first: int, count: int) -> bytes:
 
 
 def test_parts_of_storages_share_memory() -> None:
-    # Files from before PyTorch 0.4 may store parts of storages.
+    # Files that PyTorch wrote before 0.4 may contain parts of storages.
     whole = tensor(stored("Float", "a", 4), [4])
     other = tensor(stored("Float", "a", 4, part(1, 2)), [2])
     found = load(legacy(joined(whole, other), FOUR))
@@ -140,8 +140,8 @@ def test_parts_of_storages_share_memory() -> None:
 
 
 def test_files_that_python_2_wrote() -> None:
-    # In such files strings are bytes, an OrderedDict is made from lists, and GPU storages have a
-    # module.
+    # In files of Python 2, strings are bytes and an OrderedDict is made from lists. Storages of a
+    # GPU are in a separate module.
     key = b"U\x06weight"
     storage = joined(
         b"U\x07storage", named("torch.cuda", "FloatStorage"), b"U\x01a", b"U\x03cpu",
@@ -238,7 +238,7 @@ def test_a_file_that_is_cut_off_anywhere_is_an_error() -> None:
 
 @pytest.mark.parametrize("count", [400, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_any_flipped_bits_are_an_error_or_change_values_alone(count: int) -> None:
-    # Without checksums numbers may change, but nothing outside of the file is read.
+    # The files have no checksums, so numbers may change, but nothing outside of the file is read.
     numbers = random.Random(count)
     contents = [(FILES / f"legacy_{protocol}.pt").read_bytes() for protocol in PROTOCOLS]
     allowed = (
@@ -257,7 +257,7 @@ def test_any_flipped_bits_are_an_error_or_change_values_alone(count: int) -> Non
 
 
 def test_texts_of_protocol_0_are_walked_over_without_a_warning() -> None:
-    # Python's parser warns about a backslash, and warnings may be errors.
+    # Python's parser warns about such a backslash, and the user may have made warnings errors.
     with pytest.raises(pickle.UnpicklingError, match="Unsupported operand 83"):
         load(legacy(b"S'a\\ b'\n", {}))
 

@@ -1,4 +1,4 @@
-"""save(_use_new_zipfile_serialization=False) writes the format before 1.6, as PyTorch reads it."""
+"""save(_use_new_zipfile_serialization=False) writes the format before 1.6, which PyTorch reads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_path_is_written_whole_and_a_module_loads(tmp_path: Path) -> None:
 
 
 def test_the_parts_of_a_file_are_those_of_pytorchs() -> None:
-    # For the same values, PyTorch and fastdist write equal pickles and then the same bytes.
+    # For the same values, PyTorch and fastdist write equal pickles, followed by the same bytes.
     for protocol in PROTOCOLS:
         ours = io.BytesIO(saved(fastdist.arange(3.0), pickle_protocol=protocol))
         theirs = io.BytesIO((FILES / f"legacy_{protocol}.pt").read_bytes())
@@ -54,7 +54,7 @@ def test_the_parts_of_a_file_are_those_of_pytorchs() -> None:
 
 def test_another_pickle_module_writes_it_too() -> None:
     class Other:
-        """A user-supplied pickle module."""
+        """A pickle module that a user passes to save()."""
 
         Pickler = pickle._Pickler  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""Files of PyTorch 2.13 and of fastdist load with the same values and shared memory."""
+"""Files written by PyTorch 2.13 and by fastdist load with the same values and shared memory."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def ours(content: Any, tmp_path: Path, **options: Any) -> Path:
 
 @pytest.fixture(params=["torch", "ours", "protocol 5"])
 def tensors(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return the path of a file of values(), written by PyTorch and by fastdist in turn."""
+    """Return the path of a file of `values()`; PyTorch or fastdist has written the file."""
     if request.param == "torch":
         return FILES / "tensors.pt"
     return ours(values(), tmp_path, pickle_protocol=5 if request.param == "protocol 5" else 2)
@@ -357,7 +357,7 @@ def test_big_endian_files_are_turned_round(tmp_path: Path) -> None:
     data = (FILES / "tensors.pt").read_bytes()
     order = data.index(b"little")
     whole = np.arange(12, dtype="<f4").tobytes()
-    # Keep all lengths, so that nothing else moves; the checksums are of the new bytes.
+    # The replacement keeps all lengths, so that nothing else moves; the checksums become wrong.
     turned = data.replace(b"little", b"big\x00\x00\x00", 1)
     assert turned[order : order + 3] == b"big" and whole in data
     with pytest.raises(RuntimeError, match="checksum"):
@@ -388,7 +388,7 @@ def test_memory_of_large_tensors_is_their_own_and_can_be_written(tmp_path: Path)
 
 
 class Defined(nn.Module):
-    """A class that a program adds to a module under torch."""
+    """A class that a program defines in a module below torch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -402,12 +402,12 @@ def test_classes_in_modules_that_a_program_puts_below_torch_are_found(
     place.Defined = Defined  # type: ignore[attr-defined]
     monkeypatch.setattr(Defined, "__module__", place.__name__)
     monkeypatch.setitem(sys.modules, place.__name__, place)
-    # As in a PyTorch program that runs on fastdist.
+    # A PyTorch program that runs on fastdist sees fastdist under this name.
     monkeypatch.setitem(sys.modules, "torch", fastdist)
     file = io.BytesIO()
     fastdist.save(Defined(), file)
     assert isinstance(fastdist.load(io.BytesIO(file.getvalue()), weights_only=False), Defined)
-    # If `torch` is PyTorch itself, its names are not mapped to fastdist.
+    # If `torch` is PyTorch itself, names below torch are not mapped to fastdist.
     monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     with pytest.raises(AttributeError, match=r"needs torch\.testing\._internal\.own\.Defined"):
         fastdist.load(io.BytesIO(file.getvalue()), weights_only=False)

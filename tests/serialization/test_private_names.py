@@ -1,4 +1,4 @@
-"""Private names of PyTorch's serialization.py that packages import."""
+"""Private names of PyTorch's serialization.py that other packages import."""
 
 from __future__ import annotations
 

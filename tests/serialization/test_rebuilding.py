@@ -1,4 +1,4 @@
-"""A file cannot set a tensor's slots, or anything else that a class defines."""
+"""A file cannot set the slots of a tensor, or other attributes that a class defines."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_load_would_refuse_is_refused_by_save() -> None:
 
 
 class Plain:
-    """A user class with a default, a base's slot, and a cached property."""
+    """A user class with a class attribute, a slot of its base class, and a cached property."""
 
     default = 1
 
@@ -123,7 +123,7 @@ def test_a_method_of_an_added_class_is_not_shadowed() -> None:
 
 
 def sparse_over_shared_memory() -> io.BytesIO:
-    # The indices of the sparse tensor and a dense tensor share one storage.
+    # A dense tensor shares one storage with the indices of the sparse tensor.
     layout = named("torch.serialization", "_get_layout") + text("torch.sparse_coo") + b"\x85R"
     parts = forging.joined(
         tensor("Long", (1, 4)), tensor("Float", (4,), key="1"), forging.joined(number(8)), b"\x89"
@@ -140,7 +140,7 @@ def test_coordinates_of_a_sparse_tensor_are_its_own() -> None:
 
 
 def test_coordinates_that_many_tensors_share_are_not_copied_without_end() -> None:
-    # 100,000 indices that all refer to one element, as often as the file likes.
+    # The 100,000 indices all refer to one element of the file, and many tensors share them.
     layout = named("torch.serialization", "_get_layout") + text("torch.sparse_coo") + b"\x85Rq\x00"
     indices = tensor("Long", (1, 100_000), numel=1, strides=(0, 0)) + b"q\x01"
     values = tensor("Float", (100_000,), numel=1, strides=(0,), key="1") + b"q\x02"
@@ -163,7 +163,7 @@ def test_sizes_of_a_sparse_tensor_are_ints() -> None:
 
 
 def test_a_device_of_a_file_is_one_that_a_machine_may_have() -> None:
-    # Device objects are cached forever, so a file of a million devices would stay in memory.
+    # Device objects are cached forever, so a file with a million devices would fill the memory.
     call = named("torch", "device")
     for given in (text("cuda") + number(1 << 40), text("cuda") + b"\x88", b"N" + number(0)):
         with pytest.raises(pickle.UnpicklingError, match="a device "):
@@ -184,7 +184,7 @@ def test_no_forged_file_changes_a_slot_or_a_class(count: int) -> None:
             forging.require_sound(found)
             for one in found if isinstance(found, tuple | list) else ():
                 forging.require_sound(one)
-    # If all forged files failed, the fuzz would test nothing.
+    # If no forged file loaded, the test would check nothing.
     assert loaded > count // 10
 
 

@@ -1,4 +1,4 @@
-"""Files of save: PyTorch's layout and names, shared memory stored once, and no partial file."""
+"""Files of `save`: PyTorch's layout and names, shared memory stored once, and no partial files."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_two_dtypes_over_one_memory_are_refused() -> None:
 
 
 def test_kinds_without_a_reducer_are_answered_with_the_default() -> None:
-    """From Python 3.13 on, pickle passes its own default, and calls any other result."""
+    """From Python 3.13 on, pickle passes a default and calls any other result of `get`."""
     table, default = saving._Reducers(str), object()
     assert table.get(dtypes.DType, default) is default
     assert table.get(int) is None
@@ -134,7 +134,7 @@ def test_what_was_saved_is_kept_by_nobody(pickle_module: Any) -> None:
     x = fastdist.ones(3)
     memory = weakref.ref(x._array)
     was_enabled = gc.isenabled()
-    gc.disable()  # the collector would free a reference cycle, and hide it
+    gc.disable()  # the collector would hide a reference cycle by freeing it
     try:
         fastdist.save({"x": x}, io.BytesIO(), pickle_module=pickle_module)
         del x
@@ -156,7 +156,7 @@ def test_kinds_of_tensors_and_attributes_come_back(tmp_path: Path) -> None:
     assert type(two) is nn.Parameter and two.lr == 0.5
 
 
-# The script is one process that forks: it has no other threads, so its forks are quick.
+# The script is one process that forks. It has no other threads, so each fork is quick.
 _KILLS = """
 import os, random, signal, sys, threading
 import fastdist
@@ -213,7 +213,7 @@ def state() -> dict[str, Any]:
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, place: int, error: type[BaseException]) -> None:
-    """Make the write with this number, among all writes of a save, raise an error."""
+    """Make one write of a save raise an error: the write with number `place`."""
     count = 0
     fdopen = os.fdopen
 
@@ -306,7 +306,7 @@ def test_a_full_disk_under_an_open_file_is_named_with_the_size(
 
 def test_a_full_disk_under_a_writer_without_a_name_names_its_class() -> None:
     class Full:
-        """A writer with no method but write()."""
+        """A writer whose only method is write()."""
 
         def write(self, data: Any) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,4 +1,4 @@
-"""Files in the oldest format: a tar archive of tensors, storages and a pickle."""
+"""Files in PyTorch's oldest format: a tar archive of tensors, storages and a pickle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows equal NumPy's, periodic or symmetric, and reject what PyTorch rejects."""
+"""Windows, periodic or symmetric, equal NumPy's, and reject arguments that PyTorch rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forked runs of pytest in other trees."""
+"""A fixture that forks runs of pytest in other trees."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.suite.forked_pytest import ForkedPytest
 
 @pytest.fixture
 def forked_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `subprocess` fork `python -m pytest`, which saves Python's start and pytest's import."""
+    """Make `subprocess` fork `python -m pytest`, so that no run starts Python or imports pytest."""
     monkeypatch.setattr(subprocess, "Popen", ForkedPytest)

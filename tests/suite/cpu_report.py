@@ -1,7 +1,7 @@
-"""Measure the CPU time of each test folder, and report folders above the bound at the end of a run.
+"""Measure the CPU time of each test folder, and report folders above the bound after a run.
 
-Threads, ended processes and workers forked by templates count. Collection does not. `--cpu` lists
-all folders, and the slowest files of each.
+The time includes threads, ended processes, and workers that templates fork, but not collection.
+`--cpu` lists all folders, each with its slowest files.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import pytest
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-# CPU seconds for the tests of one folder, on a machine such as the benchmarks use, with compiled
-# kernels.
+# The bound on the CPU seconds for the tests of one folder if kernels are already compiled, on a
+# machine like that of the benchmarks.
 BOUND_S = 15.0
-# The bulk of the tests: tables of some thousand cases on each device.
+# Folders without a bound: most tests are here, in tables of some thousand cases on each device.
 UNBOUND = ("tests/ops", "tests/kernels", "tests/devices")
-_SPLIT = "tests/distributed"  # each of its subfolders has the bound
+_SPLIT = "tests/distributed"  # the bound applies to each of its subfolders
 _FILES_SHOWN = 4
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class CpuReport:
-    """A plugin that measures CPU seconds per test file, in all processes of a run."""
+    """A plugin that measures the CPU seconds of each test file, in all processes of a run."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -40,7 +40,7 @@ class CpuReport:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Iterator[None]:
-        # Read the CPU time once per file, since the work of module fixtures belongs to the file.
+        # The CPU time is read once per file, since the work of module fixtures belongs to the file.
         if self._begun is None:
             self._begun = cpu_seconds()
         result = yield
@@ -56,7 +56,7 @@ class CpuReport:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerController) -> None:
-        # A process that crashed sends nothing.
+        # A process that crashed has sent no times.
         self.seconds.update(getattr(node, "workeroutput", {}).get("cpu_seconds", {}))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -69,7 +69,7 @@ class CpuReport:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process, of its reaped children, and of worker templates."""
+    """Return the CPU seconds of this process, of its reaped children, and of the templates."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = time.process_time() + children.ru_utime + children.ru_stime
     workers = sys.modules.get("tests.distributed.templates")
@@ -87,7 +87,7 @@ def used_by(process: int) -> float:
 
 
 def file_of(item: pytest.Item) -> str:
-    """Return the file of a test, from its node id."""
+    """Return the file of a test, which is the first part of its node id."""
     return item.nodeid.partition("::")[0]
 
 
@@ -98,7 +98,7 @@ def folder_of(file: str) -> str:
 
 
 def by_folder(seconds: Counter[str]) -> Counter[str]:
-    """Return the sums per folder."""
+    """Return the sum of the seconds of each folder's files."""
     sums: Counter[str] = Counter()
     for file, used in seconds.items():
         sums[folder_of(file)] += used
@@ -117,7 +117,7 @@ def table(seconds: Counter[str]) -> Iterator[str]:
 
 
 def above_bound(seconds: Counter[str]) -> Iterator[str]:
-    """Yield one line if any bounded folder is above the bound."""
+    """Yield one line that lists the folders above the bound, if there are any."""
     above = [
         f"{folder} {used:.0f} s"
         for folder, used in by_folder(seconds).most_common()

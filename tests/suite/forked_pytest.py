@@ -1,7 +1,7 @@
-"""Runs of pytest in forks, for trees other than this one, such as the copies of tests.mutate.
+"""Runs of pytest in forked processes, in other trees than this one, such as copies of tests.mutate.
 
-Starting Python and importing pytest takes half a second of a core, most of the time of a run of two
-short tests. The template has imported pytest, but nothing of a tree.
+Starting Python and importing pytest takes half a second of a core, which is most of the time of a
+run of two short tests. The template has imported pytest, but no module of a tree.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.distributed import templates
 from tests.launch import forked_programs
 
 ROOT = str(forked_programs.ROOT)
-# Modules that a pytest run imports, without plugins, which pytest rewrites when it imports them.
+# Modules that a run of pytest imports; plugins are omitted, as pytest rewrites them at import.
 _PRELOADED = (
     *("pytest", "unittest", "doctest", "json", "tomllib", "xml.etree.ElementTree", "mmap"),
     *(f"_pytest.{name}" for name in ("config", "main", "runner", "terminal", "python", "fixtures")),
@@ -30,7 +30,7 @@ _PRELOADED = (
     *(f"_pytest.{name}" for name in ("threadexception", "unraisableexception", "warnings")),
     *("importlib.metadata", "multiprocessing", "execnet", "pdb"),
 )
-# The variable with the number of a descriptor for the program.
+# The environment variable with the number of a descriptor that is passed to the program.
 _PASSED = "PYTEST_TEST_PASSED"
 _READ_LATE = (
     *(mutate_lines.FOLDER, mutate_lines.NOTES, mutate_lines.CHOSEN, mutate_lines.BEGUN),
@@ -41,7 +41,8 @@ _READ_LATE = (
 class ForkedPytest(forked_programs.ForkedPopen):
     """A replacement for `subprocess.Popen` in which `python -m pytest` is a fork of the template.
 
-    The PYTHONPATH of the fork counts, not the template's. Other programs are started.
+    The fork uses the PYTHONPATH of its environment, not that of the template. Other programs are
+    started as usual.
     """
 
     def _fork(self, words: types.SimpleNamespace) -> templates.Process | None:
@@ -58,7 +59,7 @@ class ForkedPytest(forked_programs.ForkedPopen):
 
 
 def _leave_this_tree() -> None:
-    """Forget the modules of this tree, and look for others on PYTHONPATH."""
+    """Forget the imported modules of this tree; import those of the tree on PYTHONPATH instead."""
     for name in [*sys.modules]:
         if name.partition(".")[0] in ("tests", "bench", "fastdist"):
             del sys.modules[name]

@@ -1,9 +1,9 @@
 """Record the order in which threads take locks, in every process of a run.
 
-With PYTEST_LOCK_ORDER=FOLDER each process replaces `threading.Lock` and `threading.RLock` before it
-imports fastdist, and writes to FOLDER which locks a thread took while it held others. Two threads
-that take two locks in opposite orders may deadlock. A test run sees such a deadlock once in a
-million times, but it reliably sees that both orders occur.
+With PYTEST_LOCK_ORDER=FOLDER, each process replaces `threading.Lock` and `threading.RLock` before
+it imports fastdist. It writes to FOLDER which locks a thread took while the thread held others. Two
+threads that take two locks in opposite orders may deadlock. A test run meets such a deadlock once
+in a million times, but it reliably shows that both orders occur.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FILE: Final = "pairs"
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 _OURS: Final = tuple(os.path.join(_ROOT, name, "") for name in ("fastdist", "kernels"))
 _TARGET: Final = re.compile(r"(?:(?P<owner>\w+)\.)?(?P<attribute>\w+)\s*(?::[^=]*)?=(?!=)")
-# The function that replaces locks in a forked child.
+# The function in which a forked child replaces its locks.
 _RENEWED: Final = "renew_in_children.<locals>"
 
 _held = threading.local()
@@ -34,7 +34,7 @@ _known: set[tuple[str, str]] = set()
 
 
 class WatchedLock:
-    """A lock of fastdist that records which other locks its thread holds when it takes this one."""
+    """A lock of fastdist; when a thread takes it, the thread's other held locks are recorded."""
 
     def __init__(self, make: Callable[[], Any], name: str) -> None:
         self._lock = make()
@@ -71,7 +71,7 @@ class WatchedLock:
         self._holders.append(held)
 
     def _forget(self) -> None:
-        # A plain lock may be released by another thread than the one that took it.
+        # Another thread than the one that took a plain lock may release it.
         if self._holders:
             held = self._holders.pop()
             for at in range(len(held) - 1, -1, -1):
@@ -154,9 +154,9 @@ def _name_of_next_lock(frame: FrameType) -> str | None:
 
 
 def lock_name(code: CodeType, line: int) -> str | None:
-    """Return the name, as in the table, of the lock created at a line: module, class and attribute.
+    """Return a lock's name in the table, by the line that creates it: module, class, attribute.
 
-    Return None for a lock that a thread waits for until another thread releases it.
+    Return None for a lock with which a thread waits until another thread releases it.
     """
     module = os.path.relpath(code.co_filename, _ROOT).removesuffix(".py").replace(os.sep, ".")
     target = _TARGET.match(linecache.getline(code.co_filename, line).strip())
@@ -180,7 +180,7 @@ def _join(module: str, scope: str, attribute: str) -> str:
 
 
 def read_pairs(folder: Path) -> dict[tuple[str, str], str]:
-    """Return the pairs (held, taken) that processes have written, each with one location."""
+    """Return the pairs (held, taken) that the processes have written, each with one source line."""
     pairs: dict[tuple[str, str], str] = {}
     path = folder / _FILE
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -192,10 +192,10 @@ def read_pairs(folder: Path) -> dict[tuple[str, str], str]:
 def violations(
     pairs: Mapping[tuple[str, str], str], levels: Sequence[Mapping[str, str]]
 ) -> list[str]:
-    """Return a line for each pair that breaks the order of a table.
+    """Return a line for each pair that breaks the order of the table `levels`.
 
-    A lock that is not in the table may be taken inside any lock of the table, but not the other way
-    round.
+    A lock that is not in the table may be taken while a lock of the table is held. The opposite is
+    a violation.
     """
     level_of = {name: number for number, level in enumerate(levels) for name in level}
     found = []

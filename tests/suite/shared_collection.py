@@ -1,8 +1,8 @@
-"""Processes that share a run also share its collection.
+"""The processes of a run share the collection of its tests.
 
-With plain xdist each process imports all test files: 12 s of a core for 36,000 tests. Here the
-first process collects everything and writes the names of the tests to a file. The other processes
-read the names, and collect a test file just before its first test runs.
+With plain xdist, each process imports all test files, which takes 12 s of a core for 36,000 tests.
+Here one process collects everything and writes the names of the tests to a file. The other
+processes read the names, and collect a test file just before its first test runs.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _INPUT = "collection"
 
 
 class NamedTest:
-    """A test that is not collected yet, with the attributes that pytest needs of the next test."""
+    """A test that is not collected yet; it has the attributes that pytest reads of a next test."""
 
     def __init__(self, nodeid: str, file: pytest.File) -> None:
         self.nodeid, self._file = nodeid, file
 
     def listchain(self) -> list[Any]:
-        """Return the nodes from session to file, whose fixtures must be kept for this test."""
+        """Return the nodes from the session to the file, whose fixtures this test may still use."""
         return self._file.listchain()
 
 
 class LateTests(Sequence[Any]):
-    """The tests of a session by index; a file is collected before its first test runs."""
+    """The tests of a session, by index; a test file is collected before its first test runs."""
 
     def __init__(
         self, session: pytest.Session, nodeids: list[str], files: dict[str, pytest.File]
@@ -42,7 +42,7 @@ class LateTests(Sequence[Any]):
         self._session, self._nodeids, self._files = session, nodeids, files
         self._collected: dict[str, dict[str, pytest.Item]] = {}
         plugins = session.config.pluginmanager.get_plugins()
-        # The xdist plugin of this process knows the index of the running test.
+        # The plugin of xdist in this process knows the index of the running test.
         self._runner: Any = next((one for one in plugins if hasattr(one, "torun")), None)
 
     def __len__(self) -> int:
@@ -53,10 +53,10 @@ class LateTests(Sequence[Any]):
             yield NamedTest(nodeid, self._files[_file_of(nodeid)])
 
     def __getitem__(self, number: Any) -> Any:
-        """Return the test with this index, or a NamedTest if it is the next test and in another
-        file.
+        """Return the test with this index. If it is the next test, and its file is not collected,
+        return a NamedTest.
 
-        Importing that file must not see what fixtures of the current file have set.
+        The next file must not be imported while fixtures of the current file are in effect.
         """
         nodeid = self._nodeids[number]
         file = _file_of(nodeid)
@@ -88,13 +88,13 @@ class SharedCollection:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         path = getattr(session.config, "workerinput", {}).get(_INPUT)
-        # If the command line names a test, pytest collects that test, not its file.
+        # If the command line names a single test, pytest collects that test and not its file.
         if path is None or any("::" in word for word in session.config.args):
             return
         whole = session.perform_collect
 
         def collect() -> Sequence[Any]:
-            # The lock is released when its process ends: after a crash another process collects.
+            # The lock is released when its process ends, so after a crash another process collects.
             with open(f"{path}.lock", "wb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 kept = Path(path)

@@ -1,4 +1,4 @@
-"""The CPU report includes children and workers, and names folders above the bound."""
+"""The CPU report includes child processes and workers, and names folders above the bound."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_children_that_have_ended_count() -> None:
 
 
 def test_templates_of_workers_count_while_they_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Hide the templates of the surrounding run, which use CPU time meanwhile.
+    # Hide the templates of the run that contains this test, because they use CPU time meanwhile.
     nobody = SimpleNamespace(templates=list)
     monkeypatch.setitem(sys.modules, "tests.distributed.templates", nobody)
     before = cpu_seconds()
@@ -66,8 +66,8 @@ def test_templates_of_workers_count_while_they_live(monkeypatch: pytest.MonkeyPa
         child.stdin.write(b"\n")
         child.stdin.close()
         child.wait()
-    assert used > 0.07  # the kernel counts in hundredths of a second
-    assert 0 < cpu_seconds() - before < used + 0.3  # an ended process counts once, as a child
+    assert used > 0.07  # the kernel counts in units of 0.01 s
+    assert 0 < cpu_seconds() - before < used + 0.3  # once, as an ended child
 
 
 def test_processes_that_share_a_run_add_what_they_used() -> None:

@@ -1,4 +1,4 @@
-"""The summary of a run shows where an xdist worker crashed."""
+"""The summary of a run shows the place where a process of xdist crashed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes share a run of all tests; its summary equals the summary of a single run."""
+"""Several processes share a run of all tests, with the same summary as a run in one process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.lanes import (
 from tests.launch import forked_programs
 
 FILES = ("graph/test_modes.py", "concurrency/test_future.py", "distributed/store/test_tcp_store.py")
-# The last file has one test, which is deselected.
+# The last file has a single test, which these names deselect.
 NAMES = "modes or future or frozen_host"
 TOLD = re.compile(r"=+ seed rows|[CUTEF]  |     \w|deselected ")
 SOURCES = pytest.Config.ArgsSource
@@ -130,7 +130,7 @@ TESTS = [
 
 
 def lanes_of(count: int, tests: Sequence[str] = TESTS) -> tuple[Lanes, list[Any], list[list[int]]]:
-    """Return the scheduler for this many processes, the processes, and the tests of each."""
+    """Return the scheduler for `count` processes, the processes, and the tests given to each."""
     config: Any = SimpleNamespace(option=SimpleNamespace(numprocesses=count, tx=["popen"] * count))
     config.getvalue = config.getoption = lambda name: ["popen"] * count
     lanes = Lanes(config, SimpleNamespace(loadscopesched=lambda *words: None))
@@ -147,7 +147,7 @@ def test_three_processes_begin_with_jobs_and_the_others_with_what_computes() -> 
     lanes, nodes, given = lanes_of(4)
     for node in [*nodes, nodes[3], nodes[3]]:
         lanes._assign_work_unit(node)
-    # The fourth process gets a job once nothing else is left.
+    # The fourth process gets a test that starts a job once no other test is left.
     assert given == [[1], [2], [4], [0, 3, 5]]
 
 
@@ -163,7 +163,7 @@ def test_a_process_that_takes_the_place_of_a_crashed_one_begins_as_that_did() ->
     lanes, nodes, given = lanes_of(4)
     for node in nodes:
         lanes._assign_work_unit(node)
-        node.shutting_down = True  # so that its remaining tests wait for the late process
+        node.shutting_down = True  # so that its remaining tests are given to `late`
     lanes.remove_node(nodes[1])
     late = Mock(shutting_down=False, send_runtest_some=(began := []).extend)
     lanes.registered_collections[late] = TESTS
@@ -201,7 +201,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def test_a_run_in_which_processes_crash_ends_and_runs_all_but_what_crashed(tmp_path: Path) -> None:
-    # The first two crash together at the beginning, the third one after many files.
+    # The first two processes crash together at the beginning, and the third after many files.
     for number in range(24):
         crashes_at = {0: 0, 1: 0, 20: 2}.get(number)
         (tmp_path / f"test_{number:02}.py").write_text(CRASHES.format(number=crashes_at))

@@ -1,4 +1,4 @@
-"""The fixture detects what a test leaves behind, and waits for threads that are ending."""
+"""The leak fixture detects what a test leaves behind, and waits for threads that are ending."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_an_open_socket_is_a_leak() -> None:
 def test_shared_memory_of_this_process_or_of_a_dead_one_is_a_leak(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # Files of dead processes in the real folder would be leaks for every test run on this machine.
+    # In the real folder, files of dead processes would be leaks in every test run on this machine.
     monkeypatch.setattr(leak_fixture, "SHARED_MEMORY", str(tmp_path))
     with subprocess.Popen(CAT, stdin=subprocess.DEVNULL) as ended:
         pass
@@ -212,6 +212,6 @@ print(min(rounds))
 
 
 def test_the_check_costs_less_than_a_millisecond() -> None:
-    # In a separate process, since it checks each open file, and earlier tests open some.
+    # Run in a separate process, since the check reads each open file, and earlier tests open files.
     told = subprocess.check_output([sys.executable, "-c", TIMED], text=True, cwd=ROOT, timeout=60)
     assert float(told) < 1e-3

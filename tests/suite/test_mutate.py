@@ -1,4 +1,4 @@
-"""Detected breaks, undetected breaks, and changes without effect are distinguished."""
+"""tests.mutate distinguishes detected mutants, undetected ones, and changes without effect."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def changes(text: str) -> set[tuple[str, str]]:
 
 
 def replaced(text: str) -> set[str]:
-    """Return the variants of a single line after its breaks."""
+    """Return the changed texts that the mutants of a single line give."""
     return {new for _, new in changes(text)}
 
 
@@ -92,7 +92,8 @@ def test_breaks_of_a_function_say_where_they_are_and_leave_the_rest_alone() -> N
             source[: source.index(b"def")] if one.within else source[source.index(b"def") :]
         )
     where = {(one.within, one.first, one.last) for one in found}
-    # A default and a head on separate lines, a call over three lines, and two statements on one.
+    # The text has a default and a head on separate lines, a call over three lines, and two
+    # statements on one line.
     assert where == {
         *(("", 5, 5), ("first", 8, 8), ("first", 11, 11), ("first", 12, 12), ("first", 13, 13)),
         *(("first", 14, 16), ("first", 17, 17), ("first", 18, 18)),
@@ -104,7 +105,8 @@ def test_a_program_in_other_words_is_no_break() -> None:
     assert not is_another_program(b"x = 1\n", b"x = (1)\n")
     assert not is_another_program(b"x = 1\n", b"x = (1\n")
     assert is_another_program(b"x = 1\n", b"x = 2\n")
-    assert is_another_program(b"x = f()()\n", b"x = None()\n")  # Python warns about this code
+    # Compiling this code gives a warning.
+    assert is_another_program(b"x = f()()\n", b"x = None()\n")
 
 
 def test_the_same_seed_draws_the_same_breaks(tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ def test_breaks_are_found_in_subfolders(tmp_path: Path) -> None:
     }
 
 
-# ---- a separate folder ---------------------------------------------------------------------------
+# ---- a small tree in another folder --------------------------------------------------------------
 
 SMALL = Room("fastdist/small", ("tests/small",))
 PRODUCT = '''"""A room."""
@@ -203,7 +205,7 @@ def test_it_is_interrupted():
 
 
 def make_tree(root: Path) -> None:
-    """Make a tree with one room, and the mutation tools."""
+    """Write a tree with one room and with the mutation tools."""
     for folder in ("fastdist/small", "tests/small"):
         (root / folder).mkdir(parents=True)
     (root / "fastdist" / "small" / "sums.py").write_text(PRODUCT)
@@ -231,7 +233,7 @@ def test_survivors_are_told_with_who_looked(tmp_path: Path) -> None:
     assert ["" if one.killed else one.word for _, one in found] == words
     child = "tests/small/test_sums.py::test_what_a_child_does_counts"
     assert found[2][1].word == child
-    # The original tree is unchanged.
+    # The mutants were made in copies, so the original tree is unchanged.
     assert (tmp_path / "fastdist" / "small" / "sums.py").read_text() == PRODUCT
 
 
@@ -263,8 +265,8 @@ def test_functions_are_broken_in_a_process_that_is_there(tmp_path: Path) -> None
     try:
         assert killer("add", "total = total + number", "total = (total - number)") == adds
         assert killer("add", "return total", "return None") == adds
-        # Breaks that survive, are outside of functions, or are detected; each one is undone
-        # afterwards.
+        # Mutants that survive, that are outside of functions, and that are detected. Each mutant is
+        # undone before the next one.
         assert killer("add", "with _lock:", "if True:") == ""
         assert killer("", "START = 0", "START = (-1)") is None
         assert killer("add", "if total < 0:", "if (total <= 0):") == ""
@@ -309,9 +311,9 @@ def test_a_run_goes_on_where_one_before_it_was_ended(
     for name in ("look_at_lines", "killer"):
         monkeypatch.setattr(mutate.Copy, name, fail)
     with (tmp_path / ".mutate" / "fastdist-small" / "verdicts.jsonl").open("a") as file:
-        file.write('{"name": ["fastdist/sma')  # as if the run ended during a write
+        file.write('{"name": ["fastdist/sma')  # the run may have ended during a write
     assert list(mutate.look_at(tmp_path, SMALL, [killed, unlocked], 1)) == first
-    # A new test may detect a survivor; caught breaks stay caught.
+    # A new test may detect a survivor, so only the verdicts on caught breaks are kept.
     with (tmp_path / "tests" / "small" / "test_sums.py").open("a") as file:
         file.write("\n\ndef test_there_is_a_lock() -> None:\n    assert sums._lock is not None\n")
     known = Log(tmp_path, SMALL.folder, SMALL.test_files(tmp_path))

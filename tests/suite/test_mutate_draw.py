@@ -1,4 +1,4 @@
-"""Random breaks of any package are tried with tests that are chosen by name."""
+"""Random mutants of any package are tried with tests that are chosen by name."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MOVES = """def turn(x, out):
 
 
 def make_tree(root: Path) -> None:
-    """Make a tree with ops, kernels and tests of each."""
+    """Write a tree with ops, kernels and their tests."""
     texts = {
         "fastdist/ops/simple.py": OPS,
         "kernels/cpu/moves.py": "from .loops import walk\n" + MOVES,
@@ -130,7 +130,7 @@ def test_tests_of_an_op_are_those_of_its_file_its_row_and_its_name(tmp_path: Pat
     steps = Choice(tmp_path).steps("fastdist/ops/simple.py", line=14)
     assert steps[0] == Step(("tests/ops/test_simple.py",))
     assert steps[1].files == ("tests/ops/test_pointwise.py", "tests/ops/test_table.py")
-    # The op whose plan contains the line comes first; a private op is tested by another op's row.
+    # The op with the changed line comes first. The row of another op tests a private op.
     assert steps[1].words == ("turned", "double")
     assert steps[2] == Step(("tests/ops/test_on_fibres.py",), ("turned", "double"))
 
@@ -180,7 +180,7 @@ def test_verdicts_are_kept_and_no_break_is_tried_twice(
     make_tree(tmp_path)
     number = len(mutants_in(tmp_path, "fastdist/small"))
     assert number == 5
-    # A test that also fails without a break catches none.
+    # A test that also fails without a mutant detects no mutant.
     assert mutate_draw.look(tmp_path, run_of(tmp_path), {}) == 3
     said = capsys.readouterr().out
     assert "   2 caught,   3 survived  fastdist/small/sums.py" in said

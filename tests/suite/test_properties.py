@@ -1,4 +1,4 @@
-"""A failing property is named, later properties are still checked, and the test fails."""
+"""If a property fails, it is named, later properties are still checked, and the test fails."""
 
 from __future__ import annotations
 

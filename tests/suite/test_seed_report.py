@@ -15,7 +15,7 @@ from tests.seed_rows import FAMILIES, OWED, ROWS
 
 
 def report_of(*outcomes: tuple[str, str, str]) -> SeedReport:
-    """Return the report after one test of rows C1 and C2 with these pairs (phase, outcome)."""
+    """Return the report after a test of rows C1 and C2, or C1 alone, gave the given outcomes."""
     report = SeedReport()
     for node, when, outcome in outcomes:
         rows = ("C1", "C2") if node == "both" else ("C1",)
@@ -74,7 +74,7 @@ def test_a_row_that_is_owed_and_tested_is_named(monkeypatch: pytest.MonkeyPatch)
     assert [text.partition(":")[0] for text in complaints(tested)] == ["T25"]
 
 
-# A separate tree of tests with two rows; its only test has the mark `C1`.
+# A separate test folder with two rows; its only test has the mark `C1`.
 CONFTEST = """
 from tests import seed_report
 seed_report.ROWS, seed_report.OWED = {"C1": "one", "C2": "two"}, dict.fromkeys(OWED_HERE, "why")

@@ -1,4 +1,4 @@
-"""One process of a shared run collects all tests; the others collect the files that they run."""
+"""One process of a shared run collects all tests; the others collect only files that they run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def note(name):
     with open("FOLDER/imports", "a") as file:
         file.write(f"{os.environ['PYTEST_XDIST_WORKER']} {name} {os.environ.get('SET_BY', '')}\\n")
 """
-# Importing the next file must not see what this file's fixtures have set.
+# A test file whose fixture changes the environment; the next file must be imported without it.
 FILE = """
 import os, time, warnings, pytest
 from conftest import note
@@ -49,7 +49,7 @@ def test_it(number):
 def test_other(number):
     pass
 """
-# End the first process that collects, and no other.
+# Code that ends the first process that collects test_5, and no later process.
 ENDS = """
 import pathlib
 if __name__ == "test_5" and not pathlib.Path("FOLDER/ended").exists():
@@ -60,7 +60,7 @@ FILES = 8
 
 
 def run(folder: Path, *words: str, ends: str = "") -> tuple[str, list[list[str]]]:
-    """Run a folder of tests in two processes; return the output and the imports of test files."""
+    """Run a folder of tests in two processes. Return the output, and the imports of test files."""
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT} .\nfilterwarnings = error\n")
     (folder / "conftest.py").write_text(CONFTEST.replace("FOLDER", str(folder)))
     text = FILE.replace("ENDS_IN_COLLECTION", ends.replace("FOLDER", str(folder)))

@@ -1,4 +1,4 @@
-"""pytest loads code that one process has rewritten, and does not rewrite it again."""
+"""pytest loads the code that one process has rewritten, and does not rewrite it a second time."""
 
 from __future__ import annotations
 

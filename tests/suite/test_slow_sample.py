@@ -1,4 +1,4 @@
-"""A seed determines which slow tests run, all files get turns, and no test starts late."""
+"""A seed determines which slow tests run, each file gets turns, and no test starts late."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_files_with_few_tests_have_their_turn_early() -> None:
 
 
 def collected(sample: SlowSample, items: list[Any]) -> Any:
-    """Pass collected tests to a sample; return the configuration, which is a mock."""
+    """Let a sample change the list of collected tests; return the configuration, a mock."""
     config = Mock()
     hook: Iterator[None] = sample.pytest_collection_modifyitems(config, items)
     next(hook)

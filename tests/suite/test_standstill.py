@@ -1,4 +1,4 @@
-"""A time limit is extended only by the time for which the process itself was stopped."""
+"""A time limit is extended only by the time for which this process itself was stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_process_that_was_stopped_stood_still_for_so_long() -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == "begun\n"
     freeze(child.pid)
-    # The kernel reports a process as stopped once all its threads are stopped.
+    # The kernel reports that a process is stopped only after all its threads are stopped.
     assert os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOHANG) is not None
     stopped = time.monotonic()
     while time.monotonic() < stopped + 0.3:

@@ -1,4 +1,4 @@
-"""The user's environment variables do not change what tests see."""
+"""Environment variables of the user do not change the results of tests."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_the_tests_do_without_what_is_set_aside() -> None:
     kept = dict(os.environ)
     set_aside_what_is_not_the_tests(kept)
     set_by_the_tests = {"FASTDIST_CACHE_DIR", "XDG_RUNTIME_DIR"}
-    # Set by importing fastdist, on CPUs whose core NumPy's BLAS would misidentify.
+    # Importing fastdist sets these on CPUs whose core NumPy's BLAS would not recognize.
     set_by_fastdist = {"FASTDIST_OPENBLAS_CORETYPE", "OPENBLAS_CORETYPE"}
-    # Set if tests/interop has imported PyTorch.
+    # PyTorch sets this one if tests/interop has imported it.
     set_by_torch = {"TORCHINDUCTOR_CACHE_DIR"}
     assert set(os.environ) - set(kept) <= set_by_the_tests | set_by_fastdist | set_by_torch
 
 
-# This test starts a job of two workers, which only need variables of the launcher and the test.
+# This test starts a job of two workers, which need no variables of the user.
 OF_ONE_NODE = "tests/launch/test_secrets.py::test_a_job_of_one_node_runs_with_certificates"
 
 

@@ -1,4 +1,4 @@
-"""Without pyzmq, GPUs are tested and measured, and the omitted tests are reported."""
+"""Without pyzmq, the tests and benchmarks of GPUs still run, and omitted tests are reported."""
 
 from __future__ import annotations
 

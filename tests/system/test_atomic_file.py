@@ -1,4 +1,4 @@
-"""A file is complete or missing after an error, a full disk, a Ctrl-C or a kill -9."""
+"""After an error, a full disk, a Ctrl-C or a kill -9, a file is either complete or missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(path: Path, data: bytes = b"new") -> None:
 
 @pytest.fixture(params=["nameless", "named"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select one of the two ways to create the new file."""
+    """Select how the new file is created: without a name at first, or with a name."""
     if request.param == "named":
         monkeypatch.setattr(atomic.os, "O_TMPFILE", 0)
 
@@ -159,7 +159,7 @@ def test_names_as_long_as_they_may_be_are_written(tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_without_a_name_leaves_nothing(tmp_path: Path) -> None:
-    # This needs a file system with unnamed files, such as the one of the tests' folder.
+    # The file system must support unnamed files; that of the tests' folder does.
     script = (
         "import os, signal, sys\n"
         "from fastdist.system.atomic_file import atomic_file\n"

@@ -1,4 +1,4 @@
-"""The choice of an OpenBLAS core, and reading it back."""
+"""The choice of a core type for OpenBLAS, and reading the type that OpenBLAS uses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_read_cpu_is_empty_where_the_system_does_not_tell(tmp_path: Path) -> Non
 
 def test_openblas_core_names_the_core_that_the_environment_asks_for() -> None:
     if blas.openblas_core() is None:
-        # NumPy was built with another BLAS, so both functions must return None.
+        # NumPy was built with another BLAS than OpenBLAS, so this function must return None too.
         assert blas.blas_threads() is None
         return
     code = "from fastdist.core import blas; print(blas.choose_core().how, blas.openblas_core())"

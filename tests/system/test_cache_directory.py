@@ -1,4 +1,4 @@
-"""The cache directory is valid or None, and generated modules equal their source."""
+"""The cache directory is usable or None, and generated modules have the given source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from fastdist.system import cache_directory as module
 from fastdist.system.cache_directory import cache_directory, load_generated
 
-# Prints the modules that the cache loads, without those that a .pth file has loaded.
+# Print which of these modules the cache has loaded; a .pth file may have loaded some earlier.
 _LOADED = """
 import sys
 import fastdist.system.cache_directory as module
@@ -32,7 +32,7 @@ _ROOTS = os.pathsep.join(path for path in sys.path if path)
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FASTDIST_CACHE_DIR", str(tmp_path / "cache"))
-    # Neither use cached results of other tests nor leave any.
+    # The function's own cache is bypassed: no results of other tests are used, and none are left.
     monkeypatch.setattr(module, "cache_directory", cache_directory.__wrapped__)
     return tmp_path / "cache"
 

@@ -1,4 +1,4 @@
-"""Memory that two processes write is shared only if the processor keeps the order of writes."""
+"""Memory is shared by two writing processes only if the CPU keeps the order of writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A child that is forked while another thread imports a module can import the same module."""
+"""A child that is forked while another thread imports a module can import that module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A child that is forked while other threads hold process-wide locks can use them."""
+"""A child that is forked while other threads hold process-wide locks can take these locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C during the compilation of a kernel is raised afterwards, and is never lost."""
+"""A Ctrl-C that arrives while a kernel is compiled is raised afterwards, and is never lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from fastdist.system.held_interrupt import interrupt_held
 from tests.kernels.cpu.processes import run_script
 
-# Interrupts itself inside the callback in which LLVM hands over the code.
+# The script interrupts itself in the callback by which LLVM hands over the compiled code.
 SCRIPT = """
 import signal
 import numpy as np
@@ -50,7 +50,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 @pytest.fixture
 def handled() -> Iterator[list[str]]:
-    """Yield a list to which a SIGINT handler adds the name of the interrupted function."""
+    """Yield a list; a SIGINT handler appends the name of the function that it interrupts."""
     names: list[str] = []
 
     def handle(_: int, frame: FrameType | None) -> None:

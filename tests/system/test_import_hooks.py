@@ -1,4 +1,4 @@
-"""A module of fastdist is imported once, right after its library, whichever exists first."""
+"""A module of fastdist is imported once, right after the library it extends, in either order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist.system.import_hooks import after_import
 
 @pytest.fixture
 def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Write two modules; the second imports a name of the first."""
+    """Write two modules, of which the second imports a name from the first."""
     (tmp_path / "their_library_.py").write_text("made = 1\n")
     (tmp_path / "our_module_.py").write_text("from their_library_ import made\n")
     monkeypatch.syspath_prepend(str(tmp_path))

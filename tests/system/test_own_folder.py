@@ -1,4 +1,4 @@
-"""A folder is trusted only if no other user can add to it or replace it."""
+"""A folder is trusted only if no other user can add files to it or replace it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def base(tmp_path: Path) -> Path:
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let only `path` belong to another user: really if root runs this, else in lstat's result."""
+    """Make only `path` belong to another user: by chown if root runs this, else in lstat alone."""
     if os.geteuid() == 0:
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
         return

@@ -1,4 +1,4 @@
-"""Anonymous memory that processes can map, and its lifetime under a mapping."""
+"""Anonymous memory that other processes can map, and how long it lives while it is mapped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_mapping_outlives_its_descriptor() -> None:
     mapping[:4] = b"kept"
     assert mapping[:4] == b"kept"
     with pytest.raises(BufferError), memoryview(mapping):
-        mapping.close()  # the memoryview still uses the mapping
+        mapping.close()  # a memoryview still uses it
     mapping.close()
 
 

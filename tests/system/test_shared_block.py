@@ -1,4 +1,4 @@
-"""Blocks of shared memory have no name and a fixed size, and are freed with their last user."""
+"""Blocks of shared memory have no name and a fixed size; the last user's end frees them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastdist.system.shared_block import SharedBlock, _receive, block_of, make_p
 
 
 def descriptors() -> list[str]:
-    """Return this process's open descriptors of shared blocks."""
+    """Return the open descriptors of shared blocks in this process."""
     found = []
     for descriptor in os.listdir("/proc/self/fd"):
         try:

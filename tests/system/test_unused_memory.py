@@ -12,7 +12,7 @@ from fastdist.examples.stopwatch import Range
 from fastdist.system import unused_memory
 from tests.kernels.cpu.processes import run_script
 
-# Allocates blocks of 64 KB and frees every second one; none is at the end of the heap.
+# Allocate blocks of 64 KB and free every second one, but none at the end of the heap.
 HOLES = """
 import ctypes
 from fastdist.system.unused_memory import release_unused_memory

@@ -1,6 +1,6 @@
-"""Python's numbers with tensors: accepted integers, and values that are not numbers.
+"""Tensors and Python's numbers: integers that are accepted, and values that are not numbers.
 
-The errors and their messages are PyTorch 2.13's for the same calls.
+The errors and messages are those of PyTorch 2.13 for the same calls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOO_SMALL = "^can't convert negative int to unsigned"
 BEYOND = [(2**64, TOO_BIG), (2**70, TOO_BIG), (2**20_000, TOO_BIG)]
 BEYOND += [(-(2**63) - 1, TOO_SMALL), (-(2**70), TOO_SMALL)]
 
-# Calls with a number and a tensor of any dtype.
+# Functions of a tensor x of any dtype and a number n.
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "x + n": lambda x, n: x + n,
     "n + x": lambda x, n: n + x,
@@ -57,7 +57,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "index_fill": lambda x, n: x.index_fill(0, fd.tensor([0]), n),
     "result_type": fd.result_type,
 }
-# Calls that have no meaning for complex numbers, or for bools.
+# Functions of x and n that are undefined for complex numbers, or for bools.
 CALLS_OF_REAL: dict[str, Callable[[Any, Any], Any]] = {
     "x < n": lambda x, n: x < n,
     "n < x": lambda x, n: n < x,

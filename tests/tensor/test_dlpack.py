@@ -1,4 +1,4 @@
-"""DLPack with NumPy shares memory in both directions and keeps it as long as either side."""
+"""DLPack shares memory with NumPy in both directions; the memory lives as long as either side."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_memory_is_shared_both_ways(make: Any) -> None:
     assert there.shape == tuple(x.shape) and there.tolist() == x.tolist()
     back = fastdist.from_dlpack(there)
     if x.numel():
-        # NumPy 2.0 imports all arrays as read-only.
+        # NumPy 2.0 imports arrays as read-only, so write to `x` then.
         (back if there.flags.writeable else x).fill_(7.0)
         assert back.data_ptr() == x.data_ptr() and back.stride() == x.stride()
         assert (there == 7.0).all() and bool((x == 7.0).all())
@@ -62,7 +62,7 @@ def test_a_capsule_is_taken_once() -> None:
 
 def test_a_library_of_before_dlpack_1_is_shared_with_as_well() -> None:
     class Older:
-        """An array whose __dlpack__ does not accept versions."""
+        """An array whose `__dlpack__` has no parameter for versions."""
 
         def __init__(self, array: Any) -> None:
             self._array = array
@@ -97,7 +97,7 @@ def test_copy_and_device_are_done_on_request() -> None:
 
 
 class _Asking:
-    """A consumer that requests a capsule from a tensor with its own options."""
+    """A producer that passes other options to the `__dlpack__` of its tensor."""
 
     def __init__(self, tensor: fastdist.Tensor, **options: Any) -> None:
         self._tensor, self._options = tensor, options

@@ -1,4 +1,4 @@
-"""Equal layouts are one object, even if other code makes one at the same time."""
+"""Equal layouts are one object, even if other code makes an equal layout at the same time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_finalizer_may_make_layouts_while_one_is_filed(monkeypatch: pytest.Mon
     made: list[Layout] = []
 
     class Struck(WeakValueDictionary[Any, Any]):
-        """Makes other layouts in __setitem__, like a finalizer or a signal handler."""
+        """A dictionary that makes other layouts during an assignment, as a finalizer could."""
 
         def __setitem__(self, key: Any, layout: Any) -> None:
             if not made:
@@ -63,7 +63,7 @@ def test_the_layout_of_one_number_lives_as_long_as_that_of_many() -> None:
     kept = ref(layout_near(one, near))
     assert kept() is not None
     whole = Layout.of(float32, CPU, ())
-    known = {*whole.routes}  # from earlier tests
+    known = {*whole.routes}  # earlier tests may have added some
     assert layout_near(np.zeros((), np.float32), whole) is whole and {*whole.routes} == known
     del near
     Layout._recent.clear()

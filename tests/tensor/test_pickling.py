@@ -47,7 +47,7 @@ def again(value: object, protocol: int = pickle.HIGHEST_PROTOCOL) -> object:
     ],
 )
 def test_pickled_tensor_is_what_it_was(make: Callable[[], Tensor], protocol: int) -> None:
-    # Made inside the test, because other tests reset the simulated devices.
+    # The tensor is made inside the test, because other tests reset the simulated devices.
     tensor = make()
     found = again(tensor, protocol)
     assert found.dtype is tensor.dtype and found.device is tensor.device

@@ -1,4 +1,4 @@
-"""The default dtype, and the dtypes that depend on it."""
+"""The default dtype, and dtypes of results that depend on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_plan_that_is_made_while_the_default_dtype_changes_is_not_kept(
 ) -> None:
     def change_behind() -> DType:
         found = fastdist.get_default_dtype()
-        fastdist.set_default_dtype(fastdist.float64)  # as another thread might do
+        fastdist.set_default_dtype(fastdist.float64)  # another thread might do this
         return found
 
     x = fastdist.ones(5, 7, dtype=fastdist.int64)
@@ -41,9 +41,8 @@ def test_the_bounds_of_clamp_and_what_is_clamped_meet_all_at_once() -> None:
     half = fastdist.tensor(0.5, dtype=fastdist.float64)
     found = fastdist.tensor([True, False]).clamp(half, fastdist.tensor([0.75]))
     assert found.dtype is fastdist.float32 and found.tolist() == [0.75, 0.5]
-    assert (
-        fastdist.tensor([1, 9]).clamp(half, 4).dtype is fastdist.float32
-    )  # next to a number, a tensor without axes counts as a number
+    # The other bound is a number, so the bound without axes counts as a number too.
+    assert fastdist.tensor([1, 9]).clamp(half, 4).dtype is fastdist.float32
     assert (
         fastdist.tensor([1, 9]).clamp(fastdist.tensor(2, dtype=fastdist.uint8), half).dtype
         is fastdist.float64

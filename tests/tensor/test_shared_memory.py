@@ -1,4 +1,4 @@
-"""`share_memory_`: which memory moves, which stays, and processes that share it."""
+"""`share_memory_`: which memory it moves, which memory stays, and processes that share memory."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Named(Tensor):
 
 @pytest.fixture
 def sharer() -> Iterator[None]:
-    """Stop the thread with which Python passes descriptors to readers of queues and pipes."""
+    """Finally stop the thread by which Python sends descriptors to readers of queues and pipes."""
     yield
     resource_sharer.stop(timeout=10)
 
 
 def sent(value: Any) -> Any:
-    """Return the value that the reader of a queue gets."""
+    """Return the value that a reader of a queue receives."""
     return ForkingPickler.loads(bytes(ForkingPickler.dumps(value)))
 
 
@@ -61,7 +61,7 @@ def die_after_writing(index: int, tensor: Tensor) -> None:
 
 
 def answer(requests: Any, answers: Any) -> None:
-    """Add one to a received tensor, send a tensor back, and return its final value."""
+    """Add one to a received tensor, send a tensor, and finally send the values of that tensor."""
     own = fd.zeros(2).share_memory_()
     requests.get().add_(1)
     answers.put(own)
@@ -236,7 +236,7 @@ print(shared.tolist(), process.exitcode)
 
 
 def test_what_a_forked_process_writes_is_seen_here() -> None:
-    # In a separate process without threads.
+    # Run in a separate process, which has no other threads, because it forks.
     told = subprocess.check_output([sys.executable, "-c", _FORKS], text=True, env=_ENVIRONMENT)
     assert told == "[1.0, 1.0] 0\n"
 
@@ -249,7 +249,7 @@ def test_a_killed_process_leaves_its_writing_and_nothing_else() -> None:
     mapped = Path("/proc/self/maps").read_text()
     assert "/memfd:fastdist-shared (deleted)" in mapped
     del tensor
-    gc.collect()  # the traceback keeps the arguments alive until this collection
+    gc.collect()  # until now the traceback kept the arguments alive
     assert "fastdist-shared" not in Path("/proc/self/maps").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Sparse tensors are copied and serialized as coordinates and values."""
+"""Copies and pickles of sparse tensors consist of coordinates and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subclasses of Tensor with and without constructors are created as in PyTorch."""
+"""Subclasses of Tensor, with and without a constructor, are created as in PyTorch."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_results_of_ops_are_made_without_python() -> None:
 
 
 class Named(fd.Tensor):
-    """Defines attributes under names that Tensor itself uses."""
+    """A class with attributes whose names Tensor itself uses."""
 
     edge = "theirs"
 

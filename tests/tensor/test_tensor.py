@@ -1,4 +1,4 @@
-"""A Tensor with Python's numbers, NumPy's arrays and the language's protocols."""
+"""Tensors with Python's numbers, with NumPy's arrays and in Python's protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storages: the whole memory of a tensor's base, as bytes and as elements."""
+"""Storages: the whole memory of a tensor's base, as bytes or as elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of views of one base."""
+"""The steps by which a view of a view is derived from its base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind, too few or too many, are errors."""
+"""Arguments of a wrong type, and too few or too many arguments, are errors."""
 
 from __future__ import annotations
 

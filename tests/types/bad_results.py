@@ -1,4 +1,4 @@
-"""The types of results are known: using a result as another type is an error."""
+"""The types of results are known, so that using a result as another type is an error."""
 
 from __future__ import annotations
 

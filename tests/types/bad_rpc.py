@@ -1,4 +1,4 @@
-"""Remote calls take the arguments of the function, and the result has its type."""
+"""A remote call takes the arguments of its function, and its result has the function's type."""
 
 from __future__ import annotations
 

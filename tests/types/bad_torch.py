@@ -1,4 +1,4 @@
-"""Names that fastdist does not have are errors under the name torch as well."""
+"""Names that fastdist does not have are also errors if it is imported as torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms and modules take the function's arguments, and their results have its type."""
+"""A transformed function takes the arguments of the original, and modules those of `forward`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs mypy and pyright over the samples of this folder: good_*.py pass, bad_*.py fail as marked.
+"""Run mypy and pyright on the samples in this folder: bad_*.py must have the marked errors only.
 
-Run `python tests/types/check.py`; `.ci/check` runs it. A line of a bad sample that ends in
-`# error: WORDS` must be an error for both checkers, at a position that overlaps these words. Every
-other line must be correct for both.
+Run `python tests/types/check.py`; `.ci/check` runs it. If a line of a bad sample ends in
+`# error: WORDS`, both checkers must report an error at a position that overlaps these words. For
+every other line they must report no error.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from fastdist.namespace.torch_stubs import write_stubs
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-# Written by `fastdist as-torch --stubs typings`; pyright finds a folder of this name without
-# settings.
+# `fastdist as-torch --stubs typings` writes this folder. Without settings, pyright looks for stubs
+# in a folder of this name.
 STUBS = ROOT / "typings"
 SAMPLES = sorted([*FOLDER.glob("good_*.py"), *FOLDER.glob("bad_*.py")])
 TIMEOUT_S = 300
 
 
 class Error(NamedTuple):
-    """A checker's error; columns count from 0."""
+    """An error that a checker reports; columns count from 0."""
 
     file: str
     line: int
@@ -38,7 +38,7 @@ class Error(NamedTuple):
 
 
 def main() -> int:
-    """Print the differences between the checkers and the marks; return 1 if there are any."""
+    """Print the differences between reported errors and marks; return 1 if there are any."""
     write_stubs(STUBS)
     wrong = [
         f"{checker}: {complaint}"
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def run(*command: str) -> str:
-    """Return the output of a checker run with this Python; a nonzero exit code does not raise."""
+    """Return the output of a checker, run by this Python; its exit code is ignored."""
     done = subprocess.run(
         [sys.executable, "-m", *command, *map(str, SAMPLES)],
         cwd=ROOT,
@@ -66,7 +66,7 @@ def run(*command: str) -> str:
 
 
 def mypy_errors() -> list[Error]:
-    """Return mypy's errors with --strict."""
+    """Return the errors that mypy reports with --strict."""
     place = r"(?m)^(.+?):(\d+):(\d+):(\d+):(\d+): error: (.*)$"
     found = re.findall(place, run("mypy", "--strict", "--show-error-end"))
     return [
@@ -78,7 +78,7 @@ def mypy_errors() -> list[Error]:
 
 
 def pyright_errors() -> list[Error]:
-    """Return pyright's errors, with the rules in pyproject.toml."""
+    """Return the errors that pyright reports with the rules in pyproject.toml."""
     told = run("basedpyright", "--outputjson", "--pythonpath", sys.executable)
     errors = []
     for said in json.loads(told)["generalDiagnostics"]:
@@ -105,7 +105,7 @@ def complaints(errors: list[Error]) -> Iterator[str]:
 
 
 def marks_of(path: Path) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the marked lines of a sample, with the columns of the marked words."""
+    """Yield the number of each marked line of a sample, with the columns of the marked words."""
     for number, line in enumerate(path.read_text().splitlines(), 1):
         code, mark, words = line.partition("  # error: ")
         if mark:

@@ -34,7 +34,7 @@ def call_any(module: nn.Module) -> None:
 
 
 net = Net(8)
-# A call takes the arguments of forward and returns its result; a Module may return anything.
+# A call has the arguments and the result of `forward`; for a plain Module the result is Any.
 assert_type(net(torch.randn(1, 3)), torch.Tensor)
 assert_type(net.body(torch.randn(1, 3)), Any)
 assert_type(net.head(torch.randn(1, 8)), torch.Tensor)
@@ -50,7 +50,7 @@ torch.save(net.state_dict(), "net.pt")
 loss: torch.Tensor = nn.CrossEntropyLoss()(net(torch.randn(1, 3)), torch.tensor([1]))
 convolution = torch.nn.Conv2d(1, 4, 3, padding=1)
 assert_type(convolution.weight, nn.Parameter)
-# Each import path of PyTorch's module files leads to the same classes.
+# All import paths of PyTorch's module files lead to the same classes.
 assert_type(MSELoss(), nn.MSELoss)
 assert_type(nn.modules.container.Sequential(), nn.Sequential)
 assert_type(pooling.MaxPool2d(2), nn.MaxPool2d)

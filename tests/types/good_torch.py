@@ -1,4 +1,4 @@
-"""A program with `import torch` is checked with fastdist's types."""
+"""In a program with `import torch`, type checkers use fastdist's types."""
 
 from __future__ import annotations
 

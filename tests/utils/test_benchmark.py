@@ -1,4 +1,4 @@
-"""A Timer counts its runs, uses the given number of threads, and reports its measurements."""
+"""A Timer counts the runs of its statement, uses the given threads, and reports measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastdist.utils import benchmark
 
 
 class Clock:
-    """A clock that a statement advances."""
+    """A clock that the measured statement advances."""
 
     def __init__(self) -> None:
         self.now, self.runs = 0.0, 0

@@ -1,4 +1,4 @@
-"""Activation checkpointing: recomputed activations, random numbers, autocast and errors."""
+"""Activation checkpointing: recomputed values, random numbers, autocast, and errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_dropout_of_a_device_is_the_same_both_times(kind: str, use_reentrant: bo
     x = fd.ones(64, device=places[0], requires_grad=True)
 
     def function(x: fd.Tensor) -> fd.Tensor:
-        # Moves to a device that no argument is on and that this process has not drawn on.
+        # No argument is on this device, and this process has not drawn random numbers on it.
         dropped = fd.dropout(x.sin(), 0.5, True).to(places[1])
         return fd.dropout(dropped * dropped, 0.5, True)
 
@@ -292,7 +292,7 @@ def test_several_results_and_plain_ones_pass_through() -> None:
         a, b, word = checkpoint(
             lambda x: (x.exp(), x.detach(), "word"), x, use_reentrant=use_reentrant
         )
-        # Every result of a Function requires grad.
+        # With `use_reentrant`, a Function makes every result require grad.
         assert (word, b.requires_grad) == ("word", use_reentrant)
         x.grad = None
         a.sum().backward()
@@ -317,7 +317,7 @@ def test_autocast_is_in_both_computations_what_it_was_in_the_first(
         x = fd.ones(4, 3, requires_grad=True)
         with fd.autocast("cpu", dtype=fd.float16, enabled=is_on):
             y = run(x)
-        # Autocast is switched the other way outside of the block.
+        # Outside of the checkpointed call, autocast has the opposite setting.
         with fd.autocast("cpu", dtype=fd.float16, enabled=not is_on):
             y.sum().backward()
         assert x.grad is not None and layer.weight.grad is not None

@@ -1,4 +1,4 @@
-"""PyTorch's private files in utils, by their names."""
+"""PyTorch's private files below utils can be imported by their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers are flattened and rebuilt."""
+"""Pytrees: containers are flattened into their leaves, and rebuilt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastdist.utils import _pytree as pytree
 
 
 class Point(NamedTuple):
-    """A tuple with names."""
+    """A named tuple, whose type must be kept."""
 
     x: Any
     y: Any
@@ -45,7 +45,7 @@ def test_leaves_come_from_left_to_right_in_the_order_in_which_keys_were_put() ->
 
 def test_a_leaf_is_what_no_container_is_known_for_or_is_leaf_says() -> None:
     class Own(list[int]):
-        """A subclass of list, which does not count as a list here."""
+        """A subclass of list, which pytrees treat as a leaf."""
 
     tree = [Own([1]), (2, 3)]
     assert pytree.tree_leaves(tree, lambda t: isinstance(t, tuple)) == [[1], (2, 3)]
@@ -115,7 +115,7 @@ def test_tree_unflatten_refuses_another_number_of_leaves_and_what_is_no_spec() -
 
 def test_a_class_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     class Pair:
-        """Two parts."""
+        """A class with two parts, which is registered as a container."""
 
         def __init__(self, one: Any, two: Any) -> None:
             self.parts = [one, two]

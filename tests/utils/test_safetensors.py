@@ -1,4 +1,4 @@
-"""fastdist.utils.safetensors without the package that it needs."""
+"""fastdist.utils.safetensors if the package `safetensors` is not installed."""
 
 from __future__ import annotations
 

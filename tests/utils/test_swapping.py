@@ -1,4 +1,4 @@
-"""Tensors that exchange their contents."""
+"""`swap_tensors` exchanges the contents of two tensors."""
 
 from __future__ import annotations
 

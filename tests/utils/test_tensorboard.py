@@ -1,4 +1,4 @@
-"""fastdist.utils.tensorboard without the package that it needs."""
+"""fastdist.utils.tensorboard if the package `tensorboard` is not installed."""
 
 from __future__ import annotations
 

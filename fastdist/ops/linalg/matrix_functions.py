@@ -87,8 +87,8 @@ def _exponential(A: Tensor) -> Any:
     factors = [1.0]
     for k in range(1, _TERMS + 1):
         factors.append(factors[-1] / k)
-    # The terms are summed in groups of four. 17 terms then need 6 products (Paterson and
-    # Stockmeyer 1973).
+    # The terms are summed in groups of four. 17 terms then need 7 products, 3 of them
+    # for powers (Paterson and Stockmeyer 1973).
     found = one * factors[_TERMS]
     for first in range(_TERMS - 4, -1, -4):
         part = powers[0] * factors[first]

@@ -9,7 +9,6 @@ from typing import Any
 from ...core.dtypes import WORDS, float_limits
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor
 from ..create.random import rand
 from .cross_entropy import reduction_code, reduction_of
@@ -79,13 +78,6 @@ def gaussian_nll_loss(
     var = var + (var.detach().clamp_min(eps) - var.detach())
     losses = 0.5 * (var.log() + (x - target).square() / var)
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
-
-
-def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
-    """Return whether `found` equals `shape` except for one axis of length 1."""
-    if len(shape) != len(found):
-        return False
-    return [m for n, m in zip(shape, found, strict=True) if n != m] == [1]
 
 
 @composite(homes="functional", known_as="")

@@ -95,7 +95,7 @@ def test_a_value_that_is_taken_for_one_of_the_present_life_is_unborn_once_its_ma
     assert values.hear_of(VALUE, former) is owned
     values.fail_if_unborn(owned)
     assert isinstance(owned.future.exception(), WorkerLostError)
-    # A finished value stays, whichever worker created it.
+    # Once a value's call has arrived, the value keeps its maker, whatever life is named later.
     values.begin(VALUE + 1, agent.lives[1])
     assert values.hear_of(VALUE + 1, former).maker is agent.lives[1]
 

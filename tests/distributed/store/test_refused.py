@@ -197,7 +197,7 @@ def test_a_flood_from_many_addresses_gives_a_bounded_number_of_lines(host: Host)
 def test_a_host_that_stood_still_knows_from_where_they_came(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """libzmq's events are read only after the kernel has forgotten the closed connections."""
+    """Events of libzmq are read only after the kernel has forgotten the closed connections."""
     happened, is_awake = refusals.Refusals.happened, threading.Event()
 
     def once_awake(told: refusals.Refusals, event: SocketEvent) -> None:

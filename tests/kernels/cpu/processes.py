@@ -21,11 +21,11 @@ _DEADLINE_S = 100
 
 
 def cache_with_runner(folder: Path) -> Path:
-    """Return the folder as a cache with only the runner of pointwise loops, copied from the tests'
-    cache.
+    """Return `folder` as a cache that contains only the runner of pointwise loops.
 
-    The cache stays empty where object code is not stored. Compiling the runner takes 3 s of CPU,
-    ten times as long as compiling a loop (AMD EPYC, Zen 4).
+    The runner is copied from the cache of the tests. If object code is not stored, the cache stays
+    empty. Compiling the runner takes 3 s of CPU time, ten times as long as compiling a loop (AMD
+    EPYC, Zen 4).
     """
     from fastdist.kernels.cpu.jit import kernel_cache, launch, object_store
     from fastdist.kernels.cpu.jit.source_stamp import can_load_objects
@@ -60,8 +60,8 @@ def run_script(script: str, **environment: str) -> str:
 def run_forked(script: str, **environment: str) -> str:
     """Return the output of a script in a fork of a process that has imported Numba and our modules.
 
-    That process has not called them, so environment variables that are read at the first call have
-    not been read. Importing takes ten times as long as compiling a kernel.
+    That process has called nothing, so it has not read the environment variables that are read at
+    the first call. Importing takes ten times as long as compiling a kernel.
     """
     status, out, err = end_of_fork(script, **environment)
     assert status == 0, err
@@ -101,7 +101,7 @@ def _load() -> None:
     import fastdist.kernels.cpu.pointwise.numba_pointwise
     import fastdist.kernels.cpu.pointwise.pointwise  # noqa: F401
 
-    # Numba reads its type tables, and LLVM starts, when the first function is compiled.
+    # When the first function is compiled, Numba reads its type tables, and LLVM starts.
     numba.njit("float64(float64)")(lambda x: x + 1.0)
 
 

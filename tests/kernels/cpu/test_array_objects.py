@@ -1,4 +1,4 @@
-"""Compiled loops only read memory of real arrays, and reject any other object."""
+"""Compiled loops read the memory of real arrays only, and reject any other object."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRETENDERS = (
 
 
 class Liar:
-    """An object that pretends to be an array."""
+    """An object that has the attributes of an array but is none."""
 
     __class__ = np.ndarray  # type: ignore[assignment]
     shape, dtype, strides, ndim, size, itemsize = (4, 4), np.dtype("f4"), (16, 4), 2, 16, 4

@@ -80,8 +80,9 @@ def sample(dtype: str, heads: int, kept: int, queries: int, keys: int) -> list[A
     ]
 
 
-# Block sizes for many blocks, some, or one. Two blocks of 65,536 scores need 300 rows. With 64
-# scores per block, 90 rows make 260 blocks, which test the same as the 2,800 blocks of 300 rows.
+# Block sizes that give many blocks, some blocks, or one. Two blocks of 65,536 scores need 300 rows.
+# With 64 scores per block, 90 rows give 260 blocks, which test as much as the 2,800 blocks of 300
+# rows.
 SMALL = [(2, 2, 40, 56), (4, 2, 33, 17), (3, 1, 1, 90), (1, 1, 70, 1)]
 LARGEST = {64: (2, 2, 90, 90), 1000: (2, 2, 300, 300), 65536: (2, 2, 300, 300)}
 GRID = [(block, sizes) for block, largest in LARGEST.items() for sizes in (*SMALL, largest)]
@@ -172,7 +173,7 @@ def test_a_mask_hides_numbers_but_not_what_is_none() -> None:
 
 
 def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array:
-    """Return dropout factors; each row begins with a new block of the seed's stream."""
+    """Return the factors of dropout; each row begins with a new block of the seed's stream."""
     *rows, keys = shape
     blocks = -(-keys // 4)
     words = philox.words32(seed % 2**64, 0, math.prod(rows) * blocks * 4)
@@ -257,7 +258,7 @@ def test_threads_share_heads_and_change_no_bit(
     before = threading.active_count()
     assert [one.tobytes() for one in in_blocks(*given)] == alone
     assert len(set(asking)) == min(launch.get_num_threads(), 2)
-    # Heads that add to the same elements are computed by one thread.
+    # Heads whose results are added to the same elements are computed by one thread.
     asking.clear()
     out, log_sum = (np.zeros((2, 6, 200, n), np.float32) for n in (16, 1))
     g, q, k, v, mask, factor, is_causal = given
@@ -271,7 +272,7 @@ def test_threads_share_heads_and_change_no_bit(
     assert threading.active_count() == before
 
 
-# Samples, heads of query and of key, queries, keys, widths: products that a BLAS would parallelize.
+# Numbers of samples, query heads, key heads, queries, keys; widths. A BLAS would use threads.
 LARGE = [(1, 8, 8, 300, 300, 64, 64), (1, 1, 1, 600, 500, 40, 72), (1, 2, 1, 301, 307, 50, 33)]
 
 
@@ -332,7 +333,8 @@ def test_memory_grows_with_length_alone(is_causal: bool, threads: Callable[[int]
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # The results, temporaries of their size, and two blocks. A matrix of all scores takes 64 MiB.
+    # This much is enough for the results, temporaries of their size, and two blocks. A matrix of
+    # all scores would take 64 MiB.
     assert most < 8 << 20, most
 
 
@@ -353,5 +355,6 @@ def test_neither_dropout_nor_a_mask_that_learns_makes_a_matrix_a_head(
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # As above for two heads, plus the mask's gradient. A matrix of all scores takes 128 MiB.
+    # As in the test above, but for two heads, and with the mask's gradient. A matrix of all scores
+    # would take 128 MiB.
     assert most < (12 << 20) + (0 if mask is None else mask.nbytes), most

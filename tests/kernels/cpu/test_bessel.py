@@ -12,7 +12,7 @@ import scipy.special
 import fastdist as fd
 from fastdist.kernels.cpu.pointwise import bessel
 
-# Only arguments for which SciPy's phase is more accurate than the tolerance.
+# Use only arguments for which the error of SciPy's phase is smaller than the tolerance.
 AT = np.concatenate([np.geomspace(1e-300, 0.01, 30), np.linspace(0.02, 60, 1999)])
 BESIDE = {
     bessel.bessel_j0: scipy.special.j0,
@@ -31,7 +31,7 @@ def test_values_are_exact_but_for_the_last_digits(
     with np.errstate(over="ignore"):
         expected = theirs(AT)
     found = np.array([function(float(x)) for x in AT])
-    # Errors of oscillating functions are relative to the amplitude at that point.
+    # The errors of oscillating functions are relative to their amplitude near the argument.
     size = np.maximum(np.abs(expected), np.minimum(1.0, AT**-0.5) if theirs(40.0) < 0.15 else 0.0)
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(found[~finite], expected[~finite])

@@ -33,7 +33,7 @@ def compile_in_a_process(cache: Path) -> str:
 
 
 def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_path: Path) -> None:
-    # Two new processes, in which hashes and addresses differ.
+    # Run two new processes, whose hashes and addresses differ.
     for told in ("True False True", "True True True"):
         assert run_script(SCRIPT, FASTDIST_CACHE_DIR=str(tmp_path)) == told
     for compiled in (tmp_path / "numba").glob("*.nbc"):
@@ -71,7 +71,7 @@ class Payload:
 
 
 def plant(cache: Path, trace: Path) -> None:
-    """Replace each index by one that runs code, with a valid seal, as anyone could."""
+    """Replace each index by one that runs code; anyone could give it such a valid seal."""
     content = pickle.dumps(Payload(trace))
     for index in (cache / "numba").glob("*.nbi"):
         with index.open("rb") as file:
@@ -116,7 +116,7 @@ def test_an_index_that_another_user_could_have_planted_is_not_unpickled(
 
 
 def test_a_planted_index_in_a_folder_of_ones_own_would_run(tmp_path: Path) -> None:
-    # The control test: attackers are kept out by the owner of the folder, not by the seal.
+    # This is the control test: the owner of the folder keeps attackers out, but the seal does not.
     cache, trace = tmp_path / "cache", tmp_path / "trace"
     compile_in_a_process(cache)
     plant(cache, trace)

@@ -1,4 +1,4 @@
-"""Convolutions on the CPU: blocks of columns give the results of the definition in NumPy."""
+"""Convolutions on the CPU, by products with blocks of columns, equal the definition in NumPy."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_patches_are_laid_out_and_added_back(geometry: Any) -> None:
     patches.unfold(x, columns, *how)
     expected = by_definition(geometry, x).transpose(3, 0, 1, 2, 4).reshape(columns.shape)
     np.testing.assert_array_equal(columns, expected)
-    # The adjoint adds each element as often as it was copied into a column.
+    # The adjoint adds each element as many times as it was copied into columns.
     back, often = np.empty_like(x), np.empty_like(x)
     patches.fold(columns, back, *how)
     patches.unfold(np.ones_like(x), columns, *how)
@@ -175,7 +175,7 @@ def test_inf_meets_no_zeros_around_an_image_of_few_channels(stride: int) -> None
     for made in (found, back, by_weight):
         assert not np.isnan(made).any()
         assert np.isinf(made).any()
-    # Results that do not involve inf are unchanged.
+    # Results that are not computed from inf are unchanged.
     plain = np.where(np.isinf(weight), 0, weight)
     expected = np.empty_like(y)
     convolution.forward(x, plain, None, expected, *how)

@@ -11,7 +11,7 @@ import fastdist as fd
 NAMES = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
 RNG = np.random.default_rng(0)
 NUMBERS = (RNG.standard_normal(5000) * 10.0 ** RNG.uniform(-9, 7, 5000)).astype(np.float32)
-# Numbers that ml_dtypes rounds differently (inf, NaN, too large, 0, negative), with their codes.
+# Numbers that ml_dtypes rounds in another way (inf, NaN, too large, 0, negative); then their codes.
 SPECIAL = [np.inf, -np.inf, np.nan, 1e30, 464.01, 0.0, -0.0, -3.0]
 CODES = {
     "float8_e4m3fn": [0x7E, 0xFE, 0x7F, 0x7E, 0x7E, 0x00, 0x80, 0xC4],

@@ -98,9 +98,9 @@ def test_every_half_is_widened_exactly(half: str) -> None:
 
 @pytest.mark.parametrize("half", HALVES)
 def test_float32_is_rounded_to_the_nearest_half_and_to_even(half: str) -> None:
-    """Round every upper half of a float32, with lower halves around each rounding boundary.
+    """Round each upper half of a float32, with lower halves around each boundary of rounding.
 
-    Boundaries of subnormal results and of overflow are included, and evenly spread numbers too.
+    Boundaries of subnormal results and of overflow, and evenly spread numbers, are included too.
     """
     upper = np.arange(1 << 16, dtype=np.uint32)[:, None] << 16
     lower = [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0xFFFF]
@@ -122,7 +122,8 @@ def test_one_half_is_rounded_to_the_other(x: str, y: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "int64"])
 def test_other_dtypes_are_rounded_to_a_half_once(dtype: str) -> None:
-    # Above the midpoint of two halves by less than float32's precision.
+    # Each number is above the midpoint of two half-precision numbers by less than float32 can
+    # represent.
     x = np.arange(9000).astype(dtype) * 2 + (2048 if dtype == "int64" else 2049 + 2.0**-30)
     found = np.empty(x.shape, np.float16)
     convert(x, found)
@@ -236,7 +237,7 @@ def test_kernels_of_halves_round_once_what_those_of_float32_give(
         for one, other in pairs:
             rounded = other.dtype.is_floating_point and name != "sum in float32"
             assert one.dtype == (dtype if rounded else other.dtype)
-            # A sum in another order may round to a neighbouring value.
+            # The sum in another order may be rounded to a neighbouring value.
             close = 2.0 ** (-7 if dtype is fd.bfloat16 else -10)
             fd.testing.assert_close(one.double(), other.double(), rtol=close, atol=close)
 

@@ -63,8 +63,8 @@ AT_PLACES = [
 ]
 
 
-# An ordinary run tests every shape in float32 and these shapes in other dtypes: the loops have one
-# source text, compiled for each dtype.
+# An ordinary run tests every shape in float32, and in other dtypes only the shapes of these
+# indices. The loops of all dtypes have one source text, and are compiled for each dtype.
 OWN_PLACES: dict[type, tuple[int, ...]] = {np.complex128: (0, 6), np.bool_: (2, 5, 8)}
 
 

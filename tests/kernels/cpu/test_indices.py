@@ -33,7 +33,7 @@ from tests.kernels.index_calls import (
 
 
 def call(name: str, *, large: bool) -> str:
-    """Return a kernel's reaction to all bad indices: "raises" is the expected one."""
+    """Return how a kernel reacts to all bad indices; "raises" is the expected result."""
     kernels = import_module(f"fastdist.kernels.cpu.{name.rpartition('.')[0]}")
     for bad in BAD:
         room = Room()
@@ -70,7 +70,7 @@ ROWS = [
 
 
 def along_rows(name: str, run: Callable[..., None]) -> str:
-    """Return a row loop's reaction to all bad indices: "reports" is the expected one."""
+    """Return how a loop along rows reacts to all bad indices; "reports" is the expected result."""
     for bad, (rows, n) in itertools.product(BAD, [(3, 7), (70, 1001)]):
         room, made = Room(), {}
         for operand, kind in KERNELS[name].operands:
@@ -118,7 +118,7 @@ TRUSTED = {
 
 
 def _read_indices(function: ast.FunctionDef) -> Iterator[str]:
-    """Yield indices that a function has read from an array and uses unchecked."""
+    """Yield the indices that a function reads from an array and uses without a check."""
     read = {
         target.id
         for node in ast.walk(function)

@@ -19,7 +19,7 @@ from fastdist.nn import functional as F
 from tests.properties import in_one_test
 
 Array = Any
-# Lengths around a vector (16), an iteration (64) and a block of a sum (2048).
+# Lengths near those of a vector (16), of an iteration (64) and of a block of a sum (2048).
 LENGTHS = [1, 3, 16, 17, 63, 64, 65, 100, 2047, 2048 + 65, 40001]
 TOLERANCES = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 4e-15}
 DTYPES = list(TOLERANCES)
@@ -81,8 +81,8 @@ def by_softmax(g: Array, x: Array) -> Array:
     return y * (g - (g * y).sum(-1, keepdims=True))
 
 
-# For each name: the call, the same computation in NumPy with float64, and its gradient from g and
-# x. If the last axis is reduced, g has length 1 there.
+# By name: the call, the same computation in NumPy with float64, and its gradient, computed from g
+# and x. If the last axis is reduced, g has length 1 on that axis.
 ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "sum": (lambda x: x.sum(-1), lambda x: x.sum(-1), lambda g, x: g + 0 * x),
     "mean": (lambda x: x.mean(-1), lambda x: x.mean(-1), lambda g, x: g / x.shape[-1] + 0 * x),
@@ -132,7 +132,7 @@ def test_a_kernel_and_its_gradient_are_the_formulas(name: str, length: int, dtyp
     wide = x.astype(np.float64)
     leaf = fd.tensor(x, requires_grad=True)
     out = call(leaf)
-    # Sums of many numbers of either sign are small compared to the numbers.
+    # A sum of many numbers of both signs is small compared to the numbers, so allow a larger error.
     close(out.detach().numpy(), value(wide), dtype, 5)
     g = sample(tuple(out.shape), dtype, 1)
     out.backward(fd.tensor(g))
@@ -180,7 +180,7 @@ def test_short_rows_are_reduced_several_at_a_time_to_the_same_bits(name: str, dt
     finally:
         fd.set_num_threads(threads)
     np.testing.assert_array_equal(*found)
-    # A row computed alone has the same bits as among other rows.
+    # A row has the same bits whether it is computed alone or among other rows.
     np.testing.assert_array_equal(call(fd.tensor(x[500:1500])).numpy(), found[0][500:1500])
     np.testing.assert_allclose(found[0], value(x.astype(np.float64)), rtol=1e-5, atol=1e-6)
 

@@ -1,4 +1,4 @@
-"""Large arrays start at a cache line, and their memory is reused after their end, not before."""
+"""Large arrays start at a cache line; their memory is reused after they are freed, not before."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_what_is_kept_goes_before_memory_is_said_to_be_short() -> None:
 
 
 def test_empty_cache_gives_back_what_is_kept() -> None:
-    # The array is larger than glibc's caches, so freed memory returns to the system and is zeroed.
+    # The array exceeds what glibc caches, so freed memory goes back to the system, which clears it.
     filled(10 * BLOCK, 7)
     fastdist.cpu.empty_cache()
     assert not memory.empty((10 * BLOCK,), FLOAT).any()

@@ -1,4 +1,4 @@
-"""One launch over many tensors gives the bits of the program's lines, run tensor by tensor."""
+"""One launch over many tensors gives the same bits as running the program tensor by tensor."""
 
 from __future__ import annotations
 

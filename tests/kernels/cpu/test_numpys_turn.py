@@ -31,7 +31,7 @@ def with_gradients(call: Callable[..., fd.Tensor], *given: fd.Tensor) -> list[np
 
 
 def by_both(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[Any]]) -> list[tuple[Any, Any]]:
-    """Return the results of run with compiled kernels and with NumPy, in pairs."""
+    """Return pairs of the results of `run`: with compiled kernels, and with NumPy."""
     compiled = run()
     with monkeypatch.context() as patched:
         patched.setattr(background, "numpy_serves", lambda: True)
@@ -248,8 +248,8 @@ def test_running_extremes_by_numpy_are_those_of_the_loop_bit_by_bit(
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-# There are two loops per reduction and dtype, each of which takes most of a second to compile. In
-# int64 only the mean is computed differently than in float32.
+# Each reduction and dtype has two loops, each of which takes most of a second to compile. In int64
+# only the mean is computed in another way than in float32.
 @pytest.mark.parametrize(
     ("dtype", "way"),
     [
@@ -333,7 +333,7 @@ def test_a_step_of_an_optimizer_by_numpy_is_that_of_the_launch_bit_by_bit(
     np.testing.assert_array_equal(run()[0], compiled)
 
 
-# Only the background thread may compile: any other thread would have waited.
+# Only the background thread may compile. If another thread compiled, it would have waited.
 NOBODY_WAITS = """
 import threading
 import fastdist as torch
@@ -368,7 +368,7 @@ second = calls()
 print(waited, all(abs(a - b).max() < 1e-3 * abs(a).max() for a, b in zip(first, second)))
 print(len(background._State.found) >= KERNELS)
 """
-# The calls, and the least number of kernels that the thread compiles.
+# The calls, and the smallest number of kernels that the background thread compiles for them.
 TOGETHER = {
     "layers": (
         """F.linear(x, y), x @ y, F.max_pool2d(images, 2),

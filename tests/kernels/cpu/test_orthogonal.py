@@ -22,7 +22,7 @@ def test_values_are_exact_in_parts_of_how_far_they_swing(name: str) -> None:
     for degree in DEGREES:
         x = AT[::3] if degree > 10 else AT
         expected = POLYNOMIALS[name](x, np.full(x.shape, degree))
-        # The amplitude near an argument; at least 1 between the zeros.
+        # The amplitude near each argument. It counts as 1 if it is smaller.
         around = np.maximum.accumulate(np.abs(expected[: len(x) // 2 + 1])[::-1])
         swing = np.concatenate(
             [around[::-1], np.maximum.accumulate(np.abs(expected[len(x) // 2 + 1 :]))]
@@ -57,7 +57,7 @@ def test_huge_degrees_take_no_longer_and_end_where_numbers_do() -> None:
     assert orthogonal_polynomials.laguerre_polynomial_l(-1e300, huge) == inf
     assert orthogonal_polynomials.legendre_polynomial_p(-1e300, huge) == inf
     assert math.isnan(orthogonal_polynomials.legendre_polynomial_p(0.5, huge))  # too many steps
-    # Between its zeros the sign of an overflowing value is unknown.
+    # Between the zeros of the polynomial, the sign of a value that overflows is unknown.
     assert math.isnan(orthogonal_polynomials.hermite_polynomial_he(0.5, huge))
 
 

@@ -1,4 +1,4 @@
-"""Products by panels, and of few rows, are correct for all sizes and numbers."""
+"""Products by panels, and products of few rows, are correct for all sizes and numbers."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_nan_and_inf_stay_in_the_sums_of_few_rows(rows: int) -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """Return a list of shapes of `a` given to the compiled product, which is always used here."""
+    """Return the list of shapes of `a` in calls of the compiled product, which is always used."""
     seen: list[tuple[int, ...]] = []
 
     def few(dtype: str) -> Any:

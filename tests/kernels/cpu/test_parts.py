@@ -34,8 +34,8 @@ def test_part_is_called_by_compiled_code_and_not_by_python(monkeypatch: pytest.M
         _twice(5)
 
 
-# Count the functions that LLVM compiles before the first call can run: the loop, its runner, and
-# Numba's own start-up functions. With separate parts there would be 25.
+# Count the functions that LLVM compiles before the first call can run. These are the loop, its
+# runner, and functions that Numba needs to start. If parts had separate code, there would be 25.
 FIRST_CALL = """
 import sys
 import numpy as np

@@ -13,7 +13,7 @@ from fastdist.kernels.cpu.rows.row_steps import KERNELS, Give, Map, Reduce, row
 
 Array = Any
 WIDER = {"float32": np.float64, "float64": np.longdouble}
-# Two expressions for the same value, since compiled code is cached by its source text.
+# Two expressions for one value. They must differ, since compiled code is cached by source text.
 WAYS = {"by table": "exp(x)", "without": "T(1) * exp(x)"}
 
 

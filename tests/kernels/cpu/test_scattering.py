@@ -10,8 +10,8 @@ from fastdist.kernels.cpu.index import indexing, indices, scattering
 WAYS = ["sum", "mean", "prod", "amin", "amax"]
 # The shapes of index and tensor, the axis, and which arrays have gaps.
 SHAPES = [((70,), (300,), 0), ((20, 30), (50, 25), 0), ((7, 30, 5), (6, 40, 5), 1)]
-# The loops have one source text for all dtypes, and compiling one takes up to a second. Each run
-# tests float64 with every shape and reduction, other dtypes with one shape and two reductions;
+# All dtypes share the source text of the loops, and compiling a loop takes up to a second. Each run
+# tests float64 with every shape and reduction, and other dtypes with one shape and two reductions.
 # --slow tests all combinations.
 OWN_WAYS = {
     "bool": ["sum", "amin"],
@@ -55,7 +55,7 @@ def test_loops_do_what_numpy_does(
         found.append(np.empty(shape, dtype))
         one = np.ones((), dtype)
         indexing.add(x, np.arange(9) // 2, column, found[-1], axis, one)
-        # One index for a whole slice: the index has stride 0 along it.
+        # The index is the same for a whole slice, so it has stride 0 along the slice.
         slices = np.broadcast_to(index[..., :1], part) if axis < len(shape) - 1 else index
         found.append(np.empty(shape, dtype))
         scattering.reduce(x, slices, src, found[-1], axis, ways[-1], False)

@@ -79,7 +79,7 @@ def test_digamma_keeps_its_recurrence(x: float) -> None:
         (1.0, -1 - 1e-9, 9.999998345192786e17),
         (1.0, -1 + 1e-9, 1.0000000565638653e18),
         (2.0, -3 - 1e-13, 2.0048033433894417e39),
-        # So far below 0 that k + 0.5 is just representable: no loop may take that many steps.
+        # So far below 0 that k + 0.5 can just be represented. A loop must not take that many steps.
         (1.0, -(2.0**52) + 0.5, math.pi**2),
         (2.0, -(2.0**52) + 0.5, 0.0),
     ],

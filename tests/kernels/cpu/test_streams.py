@@ -76,7 +76,7 @@ def test_what_is_large_is_reduced_in_streams_by_any_number_of_threads(
     compiled = long_rows._compiled
     monkeypatch.setattr(long_rows, "_compiled", lambda *of: (run.append(of[0]), compiled(*of))[1])
     monkeypatch.setattr(long_rows, "_FAR_BYTES", 2 * 670 * 523 * np.dtype(dtype).itemsize)
-    # Shapes that no other test uses, because the loop for a shape is chosen once.
+    # Use shapes that no other test uses, because the loop for a shape is chosen only once.
     x, threads, far = fd.tensor(sample((671, 523), dtype)), fd.get_num_threads(), []
     near = CALLS[name](x).numpy()
     assert run and not any(loop.endswith("_apart") for loop in run)

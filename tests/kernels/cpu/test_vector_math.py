@@ -24,12 +24,12 @@ def sigmoid(x: Any) -> Any:
 
 
 def erf(x: Any) -> Any:
-    # Python's erf is exact to 1 unit in float64, which the bound for float64 allows for.
+    # Python's erf has an error of at most 1 unit in float64; the bound for float64 allows for it.
     return np.array([math.erf(number) for number in x.astype(np.float64)], WIDE)
 
 
 def erfc(x: Any) -> Any:
-    # As for erf.
+    # The same holds for Python's erfc.
     return np.array([math.erfc(number) for number in x.astype(np.float64)], WIDE)
 
 

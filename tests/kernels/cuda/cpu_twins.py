@@ -12,7 +12,7 @@ from fastdist.kernels.cpu.halves import in_float32
 def cpu_twins(file: str) -> Any:
     """Return the functions of one file of kernels/cpu as attributes, for arrays of any dtype."""
     module = import_module(f"fastdist.kernels.cpu.{file}")
-    # No argument counts as only read, so the unchanged values of inputs are copied back too.
+    # No argument counts as only read, so inputs, which are unchanged, are copied back too.
     return SimpleNamespace(
         **{
             name: in_float32(f"{file}.{name}", kernel, 0)

@@ -26,7 +26,7 @@ GRANULE: Final = 8
 MANY_REGISTERS: Final = 168
 """From so many on (a thread has 255) a daily run compiles a text for each architecture."""
 
-# Found in cubin files, the binary utilities' ELF headers, and nvdisasm's output for the same code.
+# These codes come from cubin files, the binary utilities' ELF headers, and nvdisasm's output.
 _FRAME_SIZE: Final = 0x11  # EIATTR_FRAME_SIZE: symbol, bytes
 _REGISTERS: Final = 0x2F  # EIATTR_REGCOUNT: symbol, number of registers
 _SIZED: Final = 4  # EIFMT_SVAL: a two-byte length, and that many bytes
@@ -145,9 +145,10 @@ def measure_on(architecture: str, text: str) -> Cost:
 def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[str, ...]:
     """Return the architectures for which an ordinary run compiles a source; `--slow` takes all.
 
-    An ordinary run takes one architecture, chosen by the name, since a mistake in a source fails on
-    each architecture. It takes all if their code may differ: if the source depends on the
-    architecture, or its kernels need nearly all registers of a thread, or more.
+    An ordinary run takes one architecture, chosen by the name of the source, since a mistake in a
+    source fails on each architecture. It takes all architectures if the code for them may differ.
+    This is so if the source depends on the architecture, or if its kernels need nearly all
+    registers of a thread, or more.
     """
     asks = any(word in text for word in ("__CUDA_ARCH__", "asm"))
     if asks or any(cost.frame_bytes or cost.registers >= MANY_REGISTERS for cost in known):
@@ -214,7 +215,8 @@ def main() -> None:
     known = {} if given.all or not TABLE.exists() else read_table()
     costs = {name: known[name] for name in everything if name in known}
     todo = [name for name in everything if name not in known]
-    # Spawn the processes: forks would inherit a compiler that this process has loaded.
+    # Spawn the processes, since a forked process would inherit a compiler that this process has
+    # loaded.
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
         costs |= zip(todo, pool.map(measure, [everything[name] for name in todo], chunksize=8))
     write_table(costs)

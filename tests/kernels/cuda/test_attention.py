@@ -26,7 +26,7 @@ MASKS = ("none", "dropped", "bool", "added", "heads", "samples", "rows", "one")
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
-    # Blocks of three queries; the last block has one.
+    # Use blocks of three queries. The last block has one query.
     monkeypatch.setattr(cuda, "_FEWEST", 3)
     monkeypatch.setattr(cuda, "_BLOCK", 1)
     yield from cuda_on_fibres(monkeypatch)
@@ -35,8 +35,8 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 def samples(dtype: str, mask: str, keys: int = KEYS) -> list[Any]:
     """Return g, query, key, value and mask with swapped axes; two query heads share a key head.
 
-    One query attends to nothing where the mask can express that; with a learned mask, all attend to
-    all.
+    If the mask can express it, one query attends to nothing. With a learned mask, all queries
+    attend to all keys.
     """
     random = np.random.default_rng(0)
 
@@ -63,8 +63,8 @@ def samples(dtype: str, mask: str, keys: int = KEYS) -> list[Any]:
 def results(dtype: str, keys: int = KEYS, mask: Any = None) -> tuple[list[Any], list[Any]]:
     """Return arrays for the outputs of attention and for its gradients.
 
-    The array for kept weights is empty. The gradients are by query, key, value and mask; the
-    gradient by a mask is empty unless the mask is numeric.
+    The array for kept weights is empty. The gradients belong to query, key, value and mask. The
+    mask's gradient is empty unless the mask is numeric.
     """
     wide = WIDE.get(np.dtype(dtype), np.dtype(dtype))
     slopes = [(2, 4, 7, 3), (2, 2, keys, 3), (2, 2, keys, 5)]

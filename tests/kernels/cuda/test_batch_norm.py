@@ -45,7 +45,7 @@ def by_formula(
 def computed(
     forward: Any, backward: Any, given: list[Any], *, whole: bool = True
 ) -> list[np.ndarray]:
-    """Return the same values from a pair of kernels."""
+    """Return the results of a pair of kernels, as in `by_formula`."""
     g, x, weight, bias = given
     real = np.float64 if x.dtype == np.float64 else np.float32
     out, by_x = (np.full(x.shape, 99, x.dtype) for _ in range(2))
@@ -66,7 +66,7 @@ def on_fibres(given: list[Any], seed: int, *, whole: bool = True) -> list[np.nda
 
 
 def check(given: list[Any]) -> None:
-    """Compare both twins with the formula, the CUDA kernel in three orders of threads."""
+    """Compare both kernels with the formula; run the CUDA kernel with three orders of threads."""
     tolerance = TOLERANCE[given[1].dtype.name]
     expected = by_formula(*given)
     twins = [computed(cpu.channels, cpu.channels_gradients, given)]

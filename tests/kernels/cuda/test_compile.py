@@ -103,7 +103,7 @@ extern "C" __global__ void locals(const int* x, unsigned char* out) {
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_cost_is_read_from_the_machine_code(architecture: str) -> None:
     cost = cost_of(compile_text(LOCALS, architecture))
-    # From sm_90 on, the system reserves 1,024 bytes of each block's shared memory.
+    # From sm_90 on, the system reserves 1,024 bytes of the shared memory of each block.
     system = 0 if architecture == "sm_80" else 1024
     assert (cost.frame_bytes, cost.shared_bytes) == (256, 512 + system)
     assert cost.loads.width_bytes == cost.stores.width_bytes == 16
@@ -153,7 +153,7 @@ def test_cuda_core_compiles_where_cupys_own_class_is_gone(
 @pytest.mark.nvrtc
 def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
     real = importlib.import_module("cupy")
-    # Names that only the tests use.
+    # Names of the shim that only the tests use.
     own = {"graph", "pending", "unfinished", "add_pending", "finish", "free_bytes", "num_given",
            "owner_of", "seen"}  # fmt: skip
     lacking: list[str] = []
@@ -175,10 +175,11 @@ def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
 @pytest.mark.nvrtc
 def test_the_stand_in_of_nccl_has_the_names_and_parameters_of_cupys_bindings() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the missing library
+        warnings.simplefilter("ignore")  # ignore warnings about the missing library
         real = importlib.import_module("cupy.cuda.nccl")
     if not real.available:
-        # The bindings need the library to load, but their file has the declarations.
+        # The bindings cannot be loaded without the library, so read the declarations from their
+        # file.
         folder = Path(importlib.import_module("cupy_backends.cuda.libs").__path__[0])
         (file,) = folder.glob("nccl*.so")
         assert b"NcclCommunicator(int ndev, bytes commId, int rank" in file.read_bytes()

@@ -53,7 +53,7 @@ def numbers(seed: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def hold(backend: CudaBackend, twin: Any, name: str, given: Any, shape: Any, *how: Any) -> None:
-    """Compare a kernel with its twin, for operands in C order and with gaps."""
+    """Compare a kernel with its CPU twin, for operands in C order and for operands with gaps."""
     dtype = given[0].dtype
     expected = np.empty(shape, dtype)
     twin(*given, expected, *how)
@@ -177,7 +177,7 @@ def test_the_switch_of_tf32_chooses_how_many_bits_a_gpu_keeps(
 def products_of(
     backend: CudaBackend, monkeypatch: pytest.MonkeyPatch, geometry: Any
 ) -> list[tuple[Any, ...]]:
-    """Return operands and result of the products planned by `forward`, `by_input`, `by_weight`."""
+    """Return operands and result of each product that `forward`, `by_input`, `by_weight` plan."""
     planned: list[tuple[Any, ...]] = []
 
     def noted(*given: Any, **how: Any) -> Any:
@@ -211,7 +211,8 @@ def test_a_kernel_of_one_place_multiplies_wide_images_where_they_lie(
         for product in planned
         if all(isinstance(one, Slot) for one in product)
     ]
-    # Forward and by_input, each without and with a bias; the other operands have gaps.
+    # The calls are `forward` and `by_input`, each without and with a bias. Their other operands
+    # have gaps.
     weight, images, out = 1, 0, 3
     assert lying == [[weight, images, out]] * 4
 

@@ -16,8 +16,8 @@ from tests.kernels.cuda.cpu_twins import cpu_twins
 from tests.properties import in_one_test
 
 cpu = cpu_twins("shape.copying")
-# Kernel and arguments, for shapes whose last axis is a multiple of a pack of 4-byte elements, or
-# not.
+# A kernel and its arguments. The length of the last axis is a multiple of a pack of 4-byte elements
+# for some shapes, but not for others.
 MOVES: list[tuple[str, tuple[Any, ...]]] = [
     *[("flip", (axes,)) for axes in ((0,), (-1,), (1,), (0, 2), (0, 1, 2))],
     *[("roll", ((shift,), None)) for shift in (3, -4, 1000)],
@@ -46,7 +46,7 @@ def planned(
 
 
 def aligned(x: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return x aligned like GPU memory if it is in C order."""
+    """Return a copy of x in C order, aligned like GPU memory."""
     room = np.zeros(x.size + 16, dtype)
     start = -room.__array_interface__["data"][0] % 16 // room.itemsize
     room[start : start + x.size] = x.ravel()
@@ -80,7 +80,7 @@ def test_packs_are_16_bytes_of_each_dtype(
     np.testing.assert_array_equal(out.view("u1"), expected.view("u1"))
 
 
-# Launches: one thread per 16 bytes; adjacent rows count as one axis.
+# The expected launches. In move_packs a thread moves 16 bytes; adjacent rows count as one axis.
 WAYS = {
     "rows that go round": ("roll", ((1,), (0,)), (8, 3), "move_packs", 1),
     "all elements": ("roll", ((3,), None), (4, 5), "move_packs", 1),

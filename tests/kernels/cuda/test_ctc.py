@@ -11,8 +11,8 @@ from tests.kernels.cuda.cpu_twins import cpu_twins
 
 cpu = cpu_twins("nn.ctc")
 
-# The number of steps and the target of each sample: some have no steps, no target, or too few
-# steps.
+# The number of steps and the target of each sample. Some samples have no steps, no target, or fewer
+# steps than the target needs.
 TEXTS = [(6, [1, 2, 2, 3]), (7, []), (0, []), (2, [1, 1]), (7, [3, 1, 3]), (0, [1])]
 LETTERS = np.zeros((len(TEXTS), 9), np.int64)
 for row, (_, text) in zip(LETTERS, TEXTS, strict=True):
@@ -21,7 +21,7 @@ SIZES = np.array([(steps, 2 * len(text) + 1) for steps, text in TEXTS])
 
 
 def likely(dtype: str) -> np.ndarray:
-    """Return log_probs with a memory layout of (samples, classes, time)."""
+    """Return log_probs whose memory is laid out as (samples, classes, time)."""
     x = np.random.default_rng(0).standard_normal((len(TEXTS), 4, 7))
     x = (x - np.log(np.exp(x).sum(1, keepdims=True))).astype(dtype)
     return x.transpose(2, 0, 1)

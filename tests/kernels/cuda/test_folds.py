@@ -18,7 +18,8 @@ cpu = cpu_twins("reduce.reductions")
 REAL = ["float64", "float32", "float16"]
 WHOLE = ["int64", "int32", "int16", "int8", "uint8", "bool"]
 EXACT = ["prod", "amax", "amin", "all", "any", "count_nonzero", "argmax", "argmin"]
-# One chunk with a few lanes or a full block, many chunks, and many adjacent results.
+# Shapes that give one chunk of a few lanes or of a full block, many chunks, or many adjacent
+# results.
 SHAPES = [(3, 5, 7), (2, 700), (2, 20001), (20001, 2), (70, 3), (1, 1), (600,)]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
 
@@ -52,7 +53,7 @@ def room(x: np.ndarray, axes: Any, dtype: Any) -> np.ndarray:
 def check(
     monkeypatch: pytest.MonkeyPatch, name: str, x: np.ndarray, axes: Any, *numbers: float
 ) -> None:
-    """Compare the CUDA kernel, in three orders of threads, with the CPU kernel."""
+    """Compare the CUDA kernel with the CPU kernel, for three orders of threads."""
     dtype = result_dtype(name, x.dtype)
     expected, found = room(x, axes, dtype), []
     getattr(cpu, name)(x.copy(), expected, axes, *numbers)
@@ -121,7 +122,7 @@ def test_nan_and_infinity_are_the_cpu_s(
     x[8] = np.inf
     axes = 1 if name in ("argmax", "argmin") else (1,)
     for numbers in NUMBERS[name]:
-        if name != "prod" or dtype == "float64":  # in other dtypes a product of 300 overflows
+        if name != "prod" or dtype == "float64":  # a product of 300 numbers overflows other dtypes
             check(monkeypatch, name, x, axes, *numbers)
 
 
@@ -145,7 +146,7 @@ def test_deviations_do_not_drown_in_a_large_mean(monkeypatch: pytest.MonkeyPatch
         reductions.var(x, out, (0,), 0.0)
         assert out == 0.25
         far = x.astype("float64")
-        far[0] = 1e12  # the first element of its thread, far from all others
+        far[0] = 1e12  # the first element of its thread is far from all others
         wide = np.empty(())
         reductions.var(far, wide, (0,), 0.0)
         np.testing.assert_allclose(wide, far.var(), rtol=1e-12)
@@ -167,7 +168,7 @@ def test_extremes_come_with_their_places(
             monkeypatch.setattr(
                 reductions, "launch", lambda launches, seed=seed: run(launches, seed)
             )
-            # The output memory has gaps, which belong to another array.
+            # The outputs have gaps in memory, and the elements of the gaps belong to another array.
             found, where = np.empty((len(places), 2), dtype), np.empty((3, len(places)), "int64")
             getattr(reductions, name)(x, found[:, 1], where[1], axis)
             np.testing.assert_array_equal(found[:, 1], expected)

@@ -1,4 +1,4 @@
-"""Transforms on CUDA share CuPy's plans, tested with a stand-in for cuFFT."""
+"""Transforms on CUDA share CuPy's plans; a stand-in for cuFFT computes them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A bad index never makes a CUDA kernel access memory outside of its arrays, on the CPU shim.
+"""With a bad index, no CUDA kernel accesses memory outside of its arrays (on the CPU shim).
 
-Reads at bad indices give NaN or an integer far outside, and nothing is written. A GPU raises no
+A read at a bad index gives NaN or an integer far outside, and nothing is written. A GPU raises no
 error: see Note [Places outside] in ops/index/indexing.py.
 """
 
@@ -36,7 +36,7 @@ class DeviceRoom(Room):
 
 
 def call(backend: CudaBackend, name: str) -> str:
-    """Return "lives" if a kernel with bad indices does nothing that is forbidden."""
+    """Return "lives" if a kernel, called with bad indices, does nothing forbidden."""
     _, _, function = name.rpartition(".")
     kernels = SimpleNamespace(**{function: backend.kernel(name)})
     for bad in BAD:
@@ -45,7 +45,7 @@ def call(backend: CudaBackend, name: str) -> str:
     return "lives"
 
 
-# Kernels whose index arrays no other code can write: a check would need registers that spill.
+# Kernels whose index arrays no other code can write. A check would need registers that spill.
 PRIVATE = {
     "nn.weighted_neighbours.weigh": (
         "a table that ops/nn/weighted_neighbours.py makes from shapes, and never shows"

@@ -1,4 +1,4 @@
-"""A product with or without a bias is one call of cuBLASLt, or else CuPy's product."""
+"""A product, with or without a bias, is one call of cuBLASLt, or else CuPy's product."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_heuristic_is_asked_once_for_layouts_alignment_and_precision(
         found(backend, x, weight, bias)
     finally:
         products.choose("highest")
-    assert cublas_lt.computed_in == [68, 68, 68, 77]  # 32F, and TF32 if allowed
+    assert cublas_lt.computed_in == [68, 68, 68, 77]  # 32F, and TF32 where it is allowed
     cublas_lt.calls.clear()
     long = backend.from_numpy(np.concatenate([[0, 0, 0], values[2]]).astype(np.float32), 0)
     require_near(found(backend, x, weight, long[3:]), values)
@@ -116,7 +116,7 @@ def test_what_the_library_does_not_support_is_a_product_and_a_sum(
     x, weight, bias = (backend.from_numpy(one, 0) for one in values)
     for _ in range(2):
         require_near(found(backend, x, weight, bias), values)
-    assert cublas_lt.calls.count("heuristic") == 2  # with the bias, and without
+    assert cublas_lt.calls.count("heuristic") == 2  # one with the bias, and one without it
 
 
 @pytest.mark.parametrize("which", ["heuristic", "matmul"])

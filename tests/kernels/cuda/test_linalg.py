@@ -2,7 +2,7 @@
 
 Only a GPU can show what cuSOLVER computes, and how it fails. These tests show that each kernel
 makes the right calls with the arguments that the library requires (tests/fibre_shim/lapack.py), and
-stores the results in the right place.
+that it stores the results in the right place.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 def with_parts(x: np.ndarray) -> np.ndarray:
-    """Return complex numbers with real part x; a square definite matrix stays definite."""
+    """Return complex numbers with real part x; definite matrices stay definite."""
     if not x.size or x.shape[-2] != x.shape[-1]:
         return x + 1j * x[..., ::-1] / 3
     skew = np.triu(x, 1)
@@ -52,7 +52,7 @@ def symmetric(*shape: int) -> np.ndarray:
 
 
 def pair(x: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """Return x with one of its matrices replaced by a matrix that cannot be factorized."""
+    """Return x after one of its matrices was replaced by `bad`, which cannot be factorized."""
     x = x.copy()
     x[1] = bad
     return x
@@ -61,11 +61,11 @@ def pair(x: np.ndarray, bad: np.ndarray) -> np.ndarray:
 SINGULAR = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 7.0], [1.0, 2.0, 5.0]])
 INDEFINITE = np.diag([1.0, -1.0, 1.0])
 PIVOTS = np.array([[2, 3, 3], [3, 2, 3]], np.int32)
-# Pivots of one-row and of two-row blocks, in columns.
+# Pivots, as columns: of blocks of one row, and of blocks of two rows.
 ROWS = np.array([[[1], [3], [3]], [[1], [-3], [-3]]], np.int32)
-# Kernels that run on the host, which waits for the device.
+# Kernels that run on the host; the host waits for the device first.
 BY_HOST = ("ldl", "ldl_solve")
-# Kernel, inputs, results as (shape, dtype), numbers.
+# By call: the kernel, the inputs, the results as (shape, dtype), and the numbers.
 CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tuple[Any, ...]]] = [
     *[
         ("cholesky", [x], [(x.shape, "f8"), (x.shape[:-2], "i4")], (upper,))
@@ -152,13 +152,13 @@ CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tupl
 ]  # fmt: skip
 
 
-# Kernels with a real result for complex inputs, and the index of that result.
+# Kernels that have a real result for complex inputs, and the index of this result.
 REAL = {"eigh": 0, "eigenvalues": 0, "singular_values": 0, "svd": 1, "pseudo_inverse": 1}
 REAL |= {"log_determinant": 0}
 
 
 def of_vectors(name: str, results: list[np.ndarray]) -> list[np.ndarray]:
-    """Return results with products in place of the vectors, whose signs are arbitrary."""
+    """Replace vectors in the results by products, since the signs of the vectors are arbitrary."""
     if name == "eigh":
         values, vectors, info = results
         return [values, (vectors * values[..., None, :]) @ vectors.mT.conj(), info]

@@ -99,7 +99,7 @@ def test_nothing_is_launched_for_empty_rows() -> None:
 def test_numbers_of_the_device_are_read_by_row_unless_all_is_skipped(
     dtype: str, skip: float
 ) -> None:
-    rows = 200  # two tables of arguments
+    rows = 200  # so many rows need two tables of arguments
     given = arrays([(n % 5 + 1,) for n in range(rows)], 3, dtype)
     column = np.linspace(0.1, 0.9, rows)
     numbers = [0.25, None, 0.5]

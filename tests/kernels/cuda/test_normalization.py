@@ -19,7 +19,8 @@ from tests.kernels.cuda.cpu_twins import cpu_twins
 cpu = cpu_twins("nn.normalization")
 
 TOLERANCE = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 2e-6, "float64": 1e-13}
-# One element, a warp, a block, in registers and beyond them, by elements and by packs.
+# Lengths for one element, a warp and a block; in registers and beyond them; by elements and by
+# packs.
 LENGTHS = [1, 3, 31, 129, 1025, 1032, 8200]
 
 

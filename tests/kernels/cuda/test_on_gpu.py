@@ -1,4 +1,4 @@
-"""CUDA kernels on a real GPU against CPU kernels, for what the CPU shim cannot show."""
+"""CUDA kernels on a real GPU, against CPU kernels, where the CPU shim is not enough."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.kernels.cuda.test_pointwise import BODIES, TOLERANCE, sample
 pytestmark = pytest.mark.gpu
 # The CUDA manual allows its float functions an error of a few units in the last place.
 SLACK = 8
-# CUDA's lgamma has an error of at most 4 units in the last place, except between -11 and -2.26
-# according to the manual: near its zeros there, only the absolute error is bounded.
+# CUDA's lgamma has an error of at most 4 units in the last place, except between -11 and -2.26.
+# According to the manual, only the absolute error is bounded near its zeros in this interval.
 ROUGH = {"lgamma": 1e-11}
 SHAPES = [((1000, 700), (0,)), ((1000, 700), (1,)), ((3, 100, 5, 60), (1, 3)), ((5_000_000,), (0,))]
 
@@ -85,7 +85,8 @@ def test_float16_products_add_in_float32(cuda: Backend) -> None:
     out = cuda.empty((1, 1), np.dtype("float16"), 0)
     cuda.kernel("linalg.product.matmul")(x, x.transpose((1, 0)), out)
     assert cuda.to_numpy(out).item() == 20000
-    # The squares overflow float16; CuPy does not use cuBLAS for one row times one column.
+    # The squares overflow float16. CuPy does not use cuBLAS for the product of one row and one
+    # column.
     for rows in (1, 2):
         x, y = (np.full((rows, 2), 300, np.float16) for _ in range(2))
         y[:, 1] = -300

@@ -21,7 +21,7 @@ TOLERANCE = {F16: 1e-3, F32: 1e-6, F64: 1e-14}
 
 
 def aligned(shape: tuple[int, ...], dtype: Any, offset: int = 0) -> np.ndarray:
-    """Return memory that begins `offset` elements after an address aligned for packs."""
+    """Return memory that begins `offset` elements after an address that is aligned for packs."""
     size, itemsize = int(np.prod(shape)), np.dtype(dtype).itemsize
     memory = np.zeros((size + offset) * itemsize + 16, np.uint8)
     start = -memory.__array_interface__["data"][0] % 16 + offset * itemsize
@@ -143,7 +143,7 @@ def test_rows_go_by_packs_where_they_let_them(arrays: list[np.ndarray], pack: in
     check("x * T(2) + y", "x y", moved, out, "rows")
     source = plan(parse("x * T(2) + y", ("x", "y")), moved, out)[0].source
     assert f"PACK = {pack}," in source
-    # One division per thread, whatever it computes.
+    # A thread makes one division, whatever the kernel computes.
     kernel = source[source.index("rows(") :]
     assert kernel.count(" / ") == 1 and " % " not in kernel
 
@@ -202,7 +202,7 @@ def test_what_lies_across_in_whole_packs_goes_through_tiles_by_packs(
     pack = 1 if size > 4 else min(16 // size, 16 if min(lengths) >= 64 else 4)
     assert f"PACK = {pack};" in launch.source
     if dtype == "float32":
-        # Slices with another start or stride, and reversed ones, are read element by element.
+        # Slices with another start or stride, and reversed slices, are read element by element.
         check("x", "x", [y[..., 1:]], aligned(y[..., 1:].shape, dtype), "tiled")
         check("x * T(2)", "x", [y[::-1]], aligned(y.shape, F32), "tiled")
         check("x", "x", [y], aligned(y.shape, dtype, 1), "tiled")
@@ -311,7 +311,7 @@ def test_no_thread_of_contiguous_divides(inputs: int) -> None:
     text = " + ".join(names)
     check(text, " ".join(names), arrays, aligned((9_001,), F32), "contiguous")
     (step,) = plan(parse(text, names), arrays, aligned((9_001,), F32))
-    # The only division is by PACK, a power of two; each block has its own packs.
+    # The only division is by PACK, a power of two. Each block processes its own packs.
     kernel = step.source[step.source.index("contiguous(") :]
     assert kernel.count(" / ") == 1 and "size / PACK" in kernel
     assert "gridDim" not in kernel

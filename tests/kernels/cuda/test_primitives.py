@@ -14,7 +14,7 @@ from tests.fibre_shim.driver import run_text
 from tests.properties import in_one_test
 
 ONLY_INTEGERS = {name for name in PRIMITIVES if name.startswith("bitwise")} | {"gcd"}
-# On a GPU an integer divided by zero gives 0, since a kernel cannot raise. The CPU raises.
+# On a GPU an integer divided by zero gives 0, since a kernel cannot raise an error. The CPU raises.
 DIVISIONS = {"floor_divide", "remainder", "fmod"}
 WHOLE = {"floor", "ceil", "trunc", "round", "abs", "sign", "neg", "square", "pow"} | {
     name for name in PRIMITIVES if PRIMITIVES[name].result == "bool"
@@ -41,9 +41,10 @@ OF_COMPLEX = LOGICAL | set(
 # Real and imaginary parts of complex numbers; 1e10 needs an exact reduction of angles.
 PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-30, 1e10, 40.0, -40.0, 0.1, -0.7]
 PARTS = [*PARTS, np.inf, -np.inf, np.nan]
-# Sums of thousands of terms, or a difference quotient, amplify rounding errors.
+# In these functions, sums of thousands of terms or a difference quotient amplify rounding errors.
 ROUGH = {"gamma_slope": 1e-10, "igamma": 1e-12, "igammac": 1e-12}
-# Python takes one step per degree, up to the limit for 1e30, so test each fourth number.
+# On the CPU these functions take one step per degree, up to the limit for 1e30, so test only each
+# fourth number.
 BY_STEPS = {"laguerre_polynomial_l", "legendre_polynomial_p"}
 
 
@@ -62,7 +63,8 @@ def samples(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     elif dtype.kind == "b":
         values = np.array([False, True])
     elif dtype.kind == "c":
-        # Pair all values with only a few second values, in which each part occurs.
+        # Pair all values with only a few second values. Each real and each imaginary part occurs in
+        # these.
         values = np.array([complex(re, im) for re in PARTS for im in PARTS], dtype)
         a, b = np.meshgrid(values, values[::11])
         return a.ravel().copy(), b.ravel().copy()
@@ -138,11 +140,12 @@ def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
 @in_one_test("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("name", sorted(OF_COMPLEX))
 def test_primitive_of_complex_numbers_is_its_cpu_twin(name: str, dtype: str) -> None:
-    """inf, NaN and signs of zeros are in the same part, where C99 specifies it."""
+    """Where C99 specifies it, the parts that are inf, NaN or signed zeros are the same."""
     a, b = samples(np.dtype(dtype))
     inside = np.ones(a.shape, bool)
     if name == "pow":
-        # Next to non-finite values, NumPy's result depends on the multiplications in C's cpow.
+        # For bases or exponents that are not small and finite, NumPy's result depends on how C's
+        # cpow multiplies.
         inside = np.isfinite(a) & np.isfinite(b) & (abs(a) < 1e3) & (abs(b) < 10)
     elif name == "exp2":
         inside = ~(abs(a.imag) == np.float32(1e10))  # NumPy rounds the angle before the reduction
@@ -152,7 +155,7 @@ def test_primitive_of_complex_numbers_is_its_cpu_twin(name: str, dtype: str) -> 
     # In complex64, NumPy's own logarithm is inexact in its last digit.
     tolerance *= 1e3 if name == "pow" else 1
     size = np.maximum(*[np.where(np.isfinite(p), abs(p), 0) for p in (twin.real, twin.imag)])
-    least = 1e-16 if name == "log1p" else 1e-20  # NumPy adds 1 first
+    least = 1e-16 if name == "log1p" else 1e-20  # NumPy adds 1 before the logarithm
     for ours, theirs in ((made.real, twin.real), (made.imag, twin.imag)):
         with np.errstate(all="ignore"):
             near = abs(ours - theirs) <= tolerance * np.maximum(size, least)

@@ -16,7 +16,7 @@ from fastdist.kernels.cuda.linalg.product import multiply_wide
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.properties import in_one_test
 
-# Memory orders of (n, h, rows, columns), from the largest stride to the smallest.
+# Orders of the axes (n, h, rows, columns) in memory, from the largest stride to the smallest.
 ORDERS = [(0, 1, 2, 3), (0, 1, 3, 2), (2, 0, 1, 3), (0, 2, 1, 3), (1, 3, 0, 2)]
 
 
@@ -70,7 +70,7 @@ def test_what_cublas_cannot_go_over_is_copied_and_nothing_else(backend: CudaBack
     assert laid_out(x) is x and laid_out(x[:, :, 1:]) is not None
     turned = x.transpose((0, 1, 3, 2))
     assert laid_out(turned) is turned
-    # With heads between samples, there is no single stride from each matrix to the next.
+    # If heads lie between samples, no single stride leads from each matrix to the next one.
     apart = x.transpose((0, 2, 1, 3))
     assert laid_out(apart).flags.c_contiguous and not apart.flags.c_contiguous
     part = x[:, :, 1:]

@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 
 def numbers_in_order(numbers: np.ndarray, high: int, seed: int) -> int:
-    """Compare an order with NumPy's; return the number of launches."""
+    """Compare the kernel's order of numbers with NumPy's; return the number of launches."""
     values, order = np.full((2, len(numbers)), -7)
     launches = plan_order_of_numbers(numbers, values, order, high)
     run(launches, seed)
@@ -104,7 +104,7 @@ def values_of(dtype: Any, shape: tuple[int, int]) -> np.ndarray:
 
 
 def in_order(x: np.ndarray, *, descending: bool) -> np.ndarray:
-    """Return NumPy's order: its stable sort puts NaN last, and treats -0 and 0 as equal."""
+    """Return NumPy's stable order, which puts NaN last, and treats -0 and 0 as equal."""
     plain = x.astype(np.float64) if np.dtype(x.dtype).kind not in "iub" else x
     if not descending:
         return np.argsort(plain, -1, kind="stable")
@@ -126,7 +126,7 @@ def test_rows_of_every_dtype_are_ordered(
 ) -> None:
     x = values_of(dtype, shape)
     expected = in_order(x, descending=descending)
-    # Launches for long rows are slow, so try one order of threads per sort direction.
+    # Launches for long rows are slow, so use only one order of threads per direction of the sort.
     seeds = SEEDS if shape[1] < 1000 else SEEDS[descending : descending + 1]
     for seed in seeds:
         order = np.full(shape, -7)
@@ -172,8 +172,8 @@ def test_only_long_rows_that_are_many_are_selected_from() -> None:
     single, double = np.dtype(np.float32), np.dtype(np.float64)
     assert can_select((16, 4097), single, 4096) and can_select((16, 2049), double, 2048)
     for shape, dtype, count in (
-        ((15, 1 << 20), single, 3),  # with a block per row, most of a GPU would be idle
-        ((16, 4096), single, 3),  # one launch sorts it
+        ((15, 1 << 20), single, 3),  # with one block per row, most of a GPU would be idle
+        ((16, 4096), single, 3),  # one launch sorts such a row
         ((16, 4097), single, 4097),
         ((16, 4097), single, 0),
         ((16, 2049), double, 2049),

@@ -15,7 +15,8 @@ from fastdist.random_numbers import philox
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres
 
-# Sizes around a block, a thread's work and a grid; seeds and offsets beyond 32 and 63 bits.
+# Sizes near those of a block, of a thread's work and of a grid; seeds and offsets beyond 32 and 63
+# bits.
 COUNTS = [0, 1, 2, 3, 4, 5, 7, 1023, 1025, 5000]
 STREAMS = [(0, 0), (12345, 7), ((1 << 64) - 3, (1 << 32) - 2), (1 << 63, (1 << 64) - 2)]
 
@@ -98,7 +99,7 @@ def test_what_is_made_on_a_device_is_what_the_cpu_makes(
         return found
 
     expected = made("cpu")
-    # No data is copied from the host.
+    # Without from_numpy, no data can be copied from the host.
     with monkeypatch.context() as patch:
         patch.setattr(type(cuda), "from_numpy", None)
         found = made("cuda")

@@ -28,7 +28,7 @@ def by_definition(factor: np.ndarray, x: np.ndarray, *, backwards: bool) -> np.n
 
 
 def check(factor: np.ndarray, x: np.ndarray, axis: int, orders: tuple[int, ...] = SEEDS) -> None:
-    """Compare both twins with the definition, the CUDA kernel in these orders of threads."""
+    """Compare both kernels with the definition, the CUDA kernel with these orders of threads."""
     tolerance = TOLERANCE[x.dtype.name]
     for backwards in (False, True):
         last = [np.moveaxis(array, axis, -1) if array.ndim else array for array in (factor, x)]
@@ -58,7 +58,7 @@ def test_rows_of_any_length(rows: int, length: int) -> None:
 
 
 def test_a_row_longer_than_the_pieces_of_the_cpu() -> None:
-    # Shorter rows test other orders of threads.
+    # Use one order of threads, since tests with shorter rows use the other orders.
     check(*sample((17_000,)), 0, SEEDS[:1])
 
 
@@ -73,7 +73,8 @@ def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
 
 def test_a_chunk_whose_line_is_not_finite_is_walked() -> None:
     factor, x = np.full((5, 2_000), 1e200), np.zeros((5, 2_000))
-    # Before the first value the product of factors overflows; after it, factors shrink y again.
+    # Before the first value that is not 0, the product of factors overflows. After it, factors
+    # shrink y.
     x[0, 1_700] = 1.0
     factor[0, 1_701:] = 1e-3
     factor[1] = 0.5

@@ -27,7 +27,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 def both(backend: CudaBackend, name: str, inputs: list[Any], outs: list[Any], *rest: Any) -> Any:
-    """Return the outputs of both twins for the same inputs, the CPU's first."""
+    """Return the outputs of the CPU kernel and of the CUDA kernel for the same inputs."""
     ours = [np.full(shape, 99, dtype) for shape, dtype in outs]
     getattr(cpu, name)(*inputs, *ours, *rest)
     there = [None if x is None else backend.from_numpy(x, 0) for x in inputs]

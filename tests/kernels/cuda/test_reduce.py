@@ -23,7 +23,7 @@ def sample(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
 
 
 def summed(x: np.ndarray, axes: tuple[int, ...], dtype: Any = None) -> np.ndarray:
-    """Return the kernel's sums; check that three orders of threads and blocks give the same."""
+    """Return the sums; check that three orders of threads and blocks give the same sums."""
     shape = [
         length for axis, length in enumerate(x.shape) if axis not in {a % x.ndim for a in axes}
     ]
@@ -36,7 +36,7 @@ def summed(x: np.ndarray, axes: tuple[int, ...], dtype: Any = None) -> np.ndarra
     return results[0]
 
 
-# Sizes around lanes, warps, blocks and chunks.
+# Sizes near those of lanes, warps, blocks and chunks.
 SIZES = [
     0,
     1,
@@ -86,7 +86,7 @@ def test_packs_are_read_where_elements_lie_side_by_side(dtype: str) -> None:
         assert np.array_equal(summed(x, (1,), added), x.astype(added).sum(1))
         (step,) = plan_reduce("Adding", x, np.empty(5, added), (1,))
         assert (f"PACK = {pack};" in step.source) == is_packed
-    # A row of any length starts aligned, and each chunk of a longer row does too.
+    # A row of any length starts at an aligned address, and so does each chunk of a longer row.
     for size in (pack, 257 * pack + 3, 20_001):
         row = sample((size,), dtype)
         assert summed(row, (0,), np.float64) == row.astype(np.float64).sum()
@@ -227,5 +227,5 @@ def test_neighbouring_threads_read_neighbouring_elements(shape: tuple[int, ...])
     for axis in range(len(shape)):
         out = np.empty([n for a, n in enumerate(shape) if a != axis], np.float32)
         task = plan_reduce("Adding", x, out, (axis,))[0].args[-1].fields.view(np.int64)
-        # Task's fifth field: whether the lanes of a sum read adjacent elements.
+        # The fifth field of a task: whether the lanes of one sum read adjacent elements.
         assert bool(task[4]) == (axis == len(shape) - 1)

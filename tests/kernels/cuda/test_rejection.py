@@ -48,7 +48,7 @@ def require_equal(name: str, given: tuple[Any, ...], *part: int) -> None:
 
 
 def values(count: int, low: float, high: float, dtype: Any) -> np.ndarray[Any, Any]:
-    """Return numbers of all magnitudes, including odd ones."""
+    """Return numbers of all magnitudes, among them those in ODD."""
     found = np.exp(np.random.default_rng(count).uniform(np.log(low), np.log(high), count))
     found[5 : 5 + len(ODD)] = ODD[: max(0, len(found) - 5)]
     return narrowed(found, dtype)

@@ -16,7 +16,7 @@ TOLERANCE = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-14, "int64": 0}
 
 
 def check(x: np.ndarray, axis: int) -> None:
-    """Compare both kernels with their twins, in three orders of threads."""
+    """Compare both CUDA kernels with their CPU twins, for three orders of threads."""
     tolerance = TOLERANCE[x.dtype.name]
     for twin, joined in JOINED.items():
         if joined == "LOG_SUM" and x.dtype.kind != "f":
@@ -48,7 +48,7 @@ LONG = [(1, 20_000, 1), (2, 5_000, 1), (9, 1_100, 1), (1, 3_000, 70), (1, 2_000,
 
 @pytest.mark.parametrize("shape", LONG)
 def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
-    # So close to 1 that no product becomes denormal.
+    # The numbers are so close to 1 that no product becomes denormal.
     x = 1 + (sample(shape) - 1) / 100
     check(x[:, ::-1], 1)
     out = np.empty_like(x)

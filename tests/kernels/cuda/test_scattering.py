@@ -25,7 +25,7 @@ def reduced(
     include_self: bool,
     seed: int,
 ) -> list[Launch]:
-    """Reduce src into out, with NumPy's sort in place of CuPy's; return the launches."""
+    """Reduce `src` into `out`, with NumPy's sort in place of CuPy's; return the launches."""
     numbers = np.empty((index.size,), np.int64)
     run(plan_numbers(index, numbers, out, axis), seed)
     order = np.argsort(numbers, kind="stable")
@@ -57,7 +57,7 @@ def test_what_meets_is_reduced(dtype: str, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_what_meets_at_few_places_is_joined_from_chunks(way: str) -> None:
     random = np.random.default_rng(2)
-    # The values are powers of two, whose products are exact.
+    # Use powers of two, so that products are exact.
     x, src = (2.0 ** random.integers(-1, 2, size) for size in (5, 3_000))
     index = np.sort(random.integers(0, 5, 3_000))
     index[100:2_000] = 3

@@ -38,7 +38,7 @@ def check(x: np.ndarray, counts: tuple[int, ...], real: str) -> None:
     expected, out = np.empty(shape, x.dtype), np.full(shape, 99, x.dtype)
     cpu.weigh(x, table, weights, expected, taps)
     run(plan_weigh(x, table, weights, out, taps), 0)
-    # The values are small integers, so that sums are exact in any order.
+    # All numbers are small integers, so sums are exact in any order.
     np.testing.assert_array_equal(out, expected)
 
 

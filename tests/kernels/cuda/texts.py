@@ -57,7 +57,7 @@ F16, F32, F64 = map(np.dtype, ("float16", "float32", "float64"))
 I32, I64, BOOL = map(np.dtype, ("int32", "int64", "bool"))
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
 REAL = [dtype for dtype in C_TYPES if dtype not in COMPLEX]
-# In addition to the sources of ops: every dtype, scalars, mixed dtypes.
+# Bodies in addition to those of ops: for every dtype, with scalars, and with mixed dtypes.
 BODIES = {
     "x * y - x": ("x y", list(C_TYPES)),
     "where(c, x, y)": ("c x y", list(C_TYPES)),
@@ -70,7 +70,7 @@ BODIES = {
 
 @functools.cache
 def texts() -> dict[str, str]:
-    """Return all sources. A new kind of source needs a function texts_of_... in this file."""
+    """Return all sources. For a new kind of source, add a function texts_of_... to this file."""
     makers = [maker for name, maker in globals().items() if name.startswith("texts_of_")]
     return {name: text for maker in makers for name, text in maker()}
 
@@ -107,9 +107,9 @@ def texts_of_tails() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_dtypes() -> Iterator[tuple[str, str]]:
-    """Yield the sources of functions source_of_* that need only a floating dtype.
+    """Yield the sources made by functions source_of_* that need only a floating dtype.
 
-    They are generated for all values of the other arguments.
+    Each source is generated for all values of the function's other arguments.
     """
     for path in sorted(KERNELS.rglob("*.py")):
         parts = path.relative_to(KERNELS).with_suffix("").parts

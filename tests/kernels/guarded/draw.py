@@ -24,7 +24,7 @@ class WrongResult(Exception):
 
 
 class Call(NamedTuple):
-    """A call, and whether it must raise because of invalid numbers; None means that it may."""
+    """A call, and whether invalid numbers must make it raise; None means that it may raise."""
 
     run: Callable[[], Any]
     is_wrong: bool | None = None
@@ -34,7 +34,7 @@ KINDS: dict[str, Callable[[Draw], Call]] = {}
 
 
 def kind(make: Callable[[Draw], Call]) -> Callable[[Draw], Call]:
-    """Register a function that creates calls, under its name."""
+    """Register a function that creates calls, by the name of the function."""
     KINDS[make.__name__] = make
     return make
 
@@ -46,8 +46,8 @@ class Draw:
         self.random = random.Random(f"{name} {number}")
         self.numpy = np.random.default_rng(self.random.getrandbits(63))
         self._only_right = only_right
-        # The first calls, which ordinary runs make, use one dtype, since each dtype compiles
-        # kernels.
+        # The first calls, which ordinary runs make, use one dtype only, since the kernels must be
+        # compiled for each dtype.
         self._dtypes = ["f4"] if number < 30 else ["f4", "f4", "f4", "f8"]
 
     def chance(self, probability: float) -> bool:

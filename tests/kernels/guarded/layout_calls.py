@@ -16,7 +16,7 @@ _READABLE = 10**5
 
 
 def _read(found: Any) -> Any:
-    """Return copies of views, so that all their memory is read."""
+    """Return copies of the views in a result, so that all their memory is read."""
     if isinstance(found, (tuple, list)):
         return [_read(one) for one in found]
     return found.clone() if found.numel() <= _READABLE else None
@@ -206,7 +206,7 @@ def sizes(draw: Draw) -> Call:
         lambda: fd.sparse_coo_tensor(size=(a, b, c)),
         lambda: fd.signal.windows.gaussian(a),
     ]
-    # Other numbers in between are valid, but need much time and memory.
+    # Other numbers between these limits are valid, but the calls would need much time and memory.
     is_slow = any(10**4 < abs(n) < 2**33 for n in (a, b, c)) or abs(a) in EXTREMES[5:9]
     return Call(lambda: None) if is_slow else Call(draw.pick(calls))
 

@@ -1,4 +1,4 @@
-"""Calls of losses, whose targets are class numbers, and of matrices that select rows."""
+"""Calls of losses, whose targets are class numbers, and calls with matrices that select rows."""
 
 from __future__ import annotations
 

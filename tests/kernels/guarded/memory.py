@@ -25,7 +25,7 @@ _CANARIES: Final = int.from_bytes(bytes([CANARY] * 8), "little", signed=True)
 _PAGE: Final = 4096
 _HEADER: Final = 32
 _SIGN: Final = 0x6A5DED0
-# Positions in the state.
+# Indices of the fields of the state.
 _ALLOCATIONS: Final = 0
 _CHANGED: Final = 1
 _LEFT: Final = 2  # allocations until one fails; -1: none will fail, -2: one has failed
@@ -67,7 +67,7 @@ class Guard:
             memory._keep_for_ever(kept)
 
     def serve(self) -> None:
-        """Allocate arrays of this thread in guarded memory from now on."""
+        """From now on, allocate the arrays of this thread in guarded memory."""
         memory._lines = lambda: np.empty  # type: ignore[assignment]
         memory._block = np.empty  # type: ignore[assignment]
         python: Any = memory._python()
@@ -85,7 +85,8 @@ class Guard:
         return int(self._words[_ALLOCATIONS])
 
     def fail_at(self, number: int | None) -> None:
-        """Make one allocation fail, by its number counted from 0 from now on; with None, none."""
+        """Make the allocation with this number fail, from 0 from now on; with None, make none fail.
+        """
         self._words[_LEFT] = -1 if number is None else number
 
     def has_failed(self) -> bool:

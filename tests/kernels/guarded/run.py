@@ -1,8 +1,8 @@
 """Make guarded calls in forked processes, and report their faults."""
 
-# Valid calls load the kernels before the fork, and one process makes all calls, since a process per
-# call would spend its time loading. If a call ends the process, the next process continues after
-# it.
+# Valid calls load the kernels before the fork. One process then makes all calls, since a process
+# per call would spend its time on loading. If a call ends the process, the next process continues
+# with the call after it.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .draw import KINDS, Call, Draw, tensors_in
 from .memory import CANARY, Guard
 
 _FAMILIES = index_calls, layout_calls, loss_calls, row_calls, shape_calls, window_calls
-# Errors that a call may raise, with a message. Others, such as AttributeError, are our bugs.
+# Errors that a call may raise, with a message. Other errors, such as AttributeError, are our bugs.
 ERRORS = (
     RuntimeError,
     ValueError,

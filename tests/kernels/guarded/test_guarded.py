@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def run_guarded(first: int, count: int) -> str:
-    """Return the output of `python -m tests.kernels.guarded`; an AssertionError shows failures."""
+    """Return the output of `python -m tests.kernels.guarded`; fail if it reports faults."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.kernels.guarded", str(first), str(count), "1"],
         cwd=ROOT,

@@ -24,7 +24,7 @@ def added(x, index, value):
 
 
 def assigned(index, value=None):
-    """Return f(x, v), which assigns x[index] = v on a copy."""
+    """Return f(x, v), which copies x, assigns v or `value` to [index], and returns the copy."""
 
     def assign(x, *given):
         y = x.clone()

@@ -13,8 +13,8 @@ from tests.kernels.cpu.processes import (
     run_script,
 )
 
-# Kernels of each kind: a threaded pointwise loop, and loops along rows, by dtype, by id, over
-# blocks of memory, of an optimizer, and for a lookup.
+# Kernels of each kind: a threaded pointwise loop; loops along rows, by dtype, by id and over blocks
+# of memory; a loop of an optimizer; and a loop for a lookup.
 PROGRAM = """
 import sys
 import fastdist as torch

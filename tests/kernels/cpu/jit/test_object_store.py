@@ -1,4 +1,4 @@
-"""Files of kernels that are torn, damaged, or belong to another key or user are ignored."""
+"""Files of kernels are ignored if they are torn or damaged, or belong to another key or user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KERNEL = Stored(b"code" * 50, "65536 4 4")
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the empty folder of the user, as the only folder."""
+    """Return the user's folder, which is empty, and which is the only folder that is searched."""
     folder = tmp_path / "own"
     folder.mkdir()
     monkeypatch.setattr(object_store, "cache_directory", lambda _: str(folder))
@@ -30,7 +30,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shipped(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an image's folder with the kernel, while the user's folder is empty."""
+    """Return the folder of an image, which has the kernel; the user's folder is empty."""
     folder = tmp_path / "shipped"
     folder.mkdir()
     write("key", KERNEL)

@@ -15,8 +15,8 @@ from fastdist.kernels.cpu.rows.small_tables import table
 
 BAND = 32
 SHAPES = [(1, 1), (3, 7), (8, 8), (70, 130), (33, 9), (1, 4096), (2, 1203), (33, 1)]
-# Rows with NaN and infinity; a row where one share is everything; and rows whose numbers are equal,
-# or too large to be squared in float32.
+# Rows with NaN and infinity, a row in which one share is everything, rows of equal numbers, and
+# rows of numbers whose squares overflow float32.
 STRANGE = [
     *[(one, 1.0) for one in (0.0, np.nan, np.inf, -np.inf, 60.0, 1e30)],
     *[(0.0, 30.0), (np.inf, 30.0), (0.0, 0.0)],
@@ -54,7 +54,7 @@ def turns_of(rows: int) -> int:
 
 
 def bits(array: Any) -> Any:
-    """Return the bits of an array with all NaNs made equal, since their bits are unspecified."""
+    """Return an array's bits with all NaNs made equal, since the bits of NaN are unspecified."""
     if array.dtype.kind == "f":  # integers have no NaN
         array = np.where(np.isnan(array), array.dtype.type(np.nan), array)
     return array.view(f"i{array.itemsize}")

@@ -20,7 +20,7 @@ FLOAT = np.dtype(np.float32)
 
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Remove all kernels of this process; return the list of the compiling thread's jobs."""
+    """Remove all kernels of this process; return the list of jobs of the thread that compiles."""
     asked: list[Any] = []
     for name, value in {
         "loops": {}, "refused": set(), "missing": set(), "calls": 0, "calls_of": {},
