@@ -11,7 +11,8 @@ the clock twice, see Note [The short path].
 
 A call is offered in this order: to the `__torch_function__` of modes and arguments
 (`torch_function.py`); to `vmap` (`batching.py`, on the tensors of `batched_tensor.py`, for ops with
-a batching rule; `batch_loop.py` calls all other functions in a loop); to profiles (`timing.py`,
+a batching rule; `batch_loop.py` calls all other functions in a loop, and `batched_draws.py` says
+which random numbers to draw); to profiles (`timing.py`,
 with `device_work.py` and `flops.py`); to autocast (`autocast.py`); and to recorders (`tracing.py`).
 The rules for sparse operands are in `sparse_rules.py`. `observed_methods.py` reports calls of
 Tensor methods that are not ops to profiles and recorders.

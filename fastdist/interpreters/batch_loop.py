@@ -1,4 +1,4 @@
-"""Calls a function once per element of a batch: random draws, functions without a batching rule."""
+"""Calls a function without a batching rule once for each element of a batch."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..core.caller_warning import warn_caller
-from ..core.device import CPU
 from ..core.interpreter import NOT_TAKEN, Interpreters, resumed
 from ..core.torch_function import values_of
-from ..random_numbers.generator import default_generator_of
+from ..random_numbers.generator import Generator, bookmarks, go_to_all
 from ..tensor.pytree import tree_map
 from ..tensor.tensor import Tensor
 from .batched_tensor import (
     Batched,
     NeedsNumbers,
     TakesNoBatch,
+    batch_at,
     batched,
+    in_batches,
     level_of,
     levels,
+    levels_of,
+    sizes_at,
     value_at,
 )
 
-# Functions that draw a tensor of a given shape. Other random functions call them, or draw arrays.
-_DRAWS = frozenset(
-    ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
-)
 # Functions that make a tensor like another one. For a batch, they make a writable batch.
 _LIKE = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
 # Functions that depend on the positions of elements in memory, which are different in a batch.
@@ -49,17 +48,22 @@ def loop(function: Callable[..., Any], args: Sequence[Any], level: int) -> Any:
     results. For an empty batch, call `function` once with zeros, and return empty batches of such
     results.
     """
-    size = levels.sizes[level - 1]
+    size, kinds = levels.sizes[level - 1], levels.randomness
+    marks, found = [], list[Any]()
+    if kinds[level - 1] == "same":
+        marks = bookmarks(*[one for one in args if isinstance(one, Generator)])
+    try:
+        if kinds[level - 1] == "different":
+            # Each call draws numbers for itself alone, not for all calls of this level.
+            levels.randomness = (*kinds[: level - 1], "same", *kinds[level:])
+        for i in range(size) if size else (None,):
+            if found:
+                go_to_all(marks)
+            found.append(function(*[_nth(one, i, level) for one in args]))
+    finally:
+        levels.randomness = kinds
     if not size:
-        one = function(*[_nth(one, None, level) for one in args])
-        return tree_map(lambda each: STACK[0]([each])[:0], one)
-    generator = default_generator_of(CPU)
-    same = generator.get_state() if levels.randomness[level - 1] == "same" else None
-    found = []
-    for i in range(size):
-        if same is not None:
-            generator.set_state(same)
-        found.append(function(*[_nth(one, i, level) for one in args]))
+        return tree_map(lambda each: STACK[0]([each])[:0], found[0])
     return _joined(found)
 
 
@@ -78,12 +82,11 @@ def _nth(arg: Any, i: int | None, level: int) -> Any:
 
 
 def over_batch(op: Any, rest: Interpreters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a composite that has a batch among its arguments, or a random draw inside vmap. Return
-    NOT_TAKEN for other calls. `rest` are the interpreters that come after vmap.
+    """Run a composite that has a batch among its arguments. Return NOT_TAKEN for other calls.
+    `rest` are the interpreters that come after vmap.
     """
     name, function = op.name, op.general
-    draws = name in _DRAWS
-    level = levels.depth if draws else level_of(values_of((*args, *kwargs.values())))
+    level = level_of(values_of((*args, *kwargs.values())))
     if not level:
         return NOT_TAKEN
 
@@ -103,24 +106,18 @@ def over_batch(op: Any, rest: Interpreters, args: tuple[Any, ...], kwargs: dict[
     def call(*given: Any) -> Any:
         return resumed(op, rest, anew, *given)
 
-    if draws:
-        if levels.randomness[level - 1] == "same":
-            return call(*[_nth(one, 0, level) for one in given])
-        require_randomness()
-    else:
-        try:
-            found = call(*given)
-            if name in _LIKE:
-                return batch_like(args[0] if args else kwargs["input"], found)
-            return found
-        except NeedsNumbers:
-            warn_of_loop(name)
-    # A draw must not be offered to vmap again. Other functions must, because their other arguments
-    # may be batches of an outer level.
-    result = loop(call if draws else anew, given, level)
+    try:
+        found = call(*given)
+        if name in _LIKE:
+            return batch_like(args[0] if args else kwargs["input"], found)
+        return found
+    except NeedsNumbers:
+        warn_of_loop(name)
+    # The calls are offered to vmap again, because other arguments may be batches of an outer level.
+    result = loop(anew, given, level)
     if name.endswith("_"):
         return args[0]  # each call has written into its element
-    return tree_map(lambda one: batched(one, level), result)
+    return tree_map(lambda one: batch_at(one, level), result)
 
 
 def _refuse(name: str, given: Sequence[Any]) -> None:
@@ -150,26 +147,6 @@ def batch_like(input: Tensor, made: Tensor) -> Tensor:
     """Return `made`, a tensor for one call, as a writable batch at each level at which input is a
     batch.
     """
-    found = []
-    while isinstance(input, Batched):
-        found.append(input.level)
-        input = input.value
-    found.reverse()  # outermost level first
-    sizes = [levels.sizes[level - 1] for level in found]
-    made = made.expand(*sizes, *made._layout.shape).contiguous()
-    for level in found:
-        made = batched(made, level)
-    return made
-
-
-def require_randomness() -> None:
-    """Raise an error if an open vmap has randomness="error".
-
-    Raises  RuntimeError
-    """
-    if "error" in levels.randomness:
-        raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Please either use the "
-            "'same' or 'different' randomness flags on vmap or perform the randomness operation "
-            "out of vmap"
-        )
+    found = levels_of([input])
+    whole = made.expand(*sizes_at(found), *made._layout.shape).contiguous()
+    return in_batches(whole, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from ..core.errors import TransformError
@@ -140,6 +140,31 @@ def level_of(values: Iterable[Any]) -> int:
     return max([one.level for one in values if one.__class__ is Batched], default=0)
 
 
+def batch_at(value: Tensor, level: int) -> Tensor:
+    """Return value as a batch along its first axis, like `batched`; value may be a batch of levels
+    further in.
+    """
+    if value.__class__ is Batched and value.level > level:
+        inner: Any = value.value
+        return batched(batch_at(inner.transpose(0, 1), level), value.level)
+    return batched(value, level)
+
+
+def levels_of(tensors: Iterable[Tensor]) -> list[int]:
+    """Return the levels at which any of the tensors is a batch, outermost first."""
+    found = set[int]()
+    for tensor in tensors:
+        while tensor.__class__ is Batched:
+            found.add(tensor.level)
+            tensor = tensor.value
+    return sorted(found)
+
+
+def sizes_at(which: Iterable[int]) -> list[int]:
+    """Return the batch sizes of some levels."""
+    return [levels.sizes[level - 1] for level in which]
+
+
 def unbatched(tensor: Tensor) -> Tensor:
     """Return the plain tensor that holds the values of all calls, for checks that must hold in all
     calls.
@@ -191,13 +216,25 @@ def base_of(tensor: Tensor, depth: int) -> Tensor:
     """Return the tensor without its batches of levels 1 to `depth`. The result begins with the
     batch axes, the axis of the outermost level first.
     """
-    for level in range(depth, 0, -1):
+    return without_batches(tensor, range(1, depth + 1))
+
+
+def without_batches(tensor: Tensor, which: Sequence[int]) -> Tensor:
+    """Return the tensor without its batches. The result begins with a batch axis for each level in
+    `which`, in that order: outermost first, with all levels at which the tensor is a batch.
+    """
+    for level in reversed(which):
         tensor = value_at(tensor, level, size=levels.sizes[level - 1])
     return tensor
 
 
 def rebatched(base: Tensor, depth: int) -> Tensor:
     """Return base as a batch at the levels 1 to depth: the inverse of base_of."""
-    for level in range(1, depth + 1):
+    return in_batches(base, range(1, depth + 1))
+
+
+def in_batches(base: Tensor, which: Iterable[int]) -> Tensor:
+    """Return base as a batch at each of the levels in `which`: the inverse of without_batches."""
+    for level in which:
         base = batched(base, level)
     return base

@@ -48,7 +48,7 @@ class _Batches(Interpreter):
     needs_general_path = False
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Run a call that has a batch among its operands, or that draws random numbers."""
+        """Run a call that has a batch among its operands."""
         if op.kind == "composite":
             return over_batch(op, rest, *args) if levels.depth else NOT_TAKEN
         operands, attributes = args

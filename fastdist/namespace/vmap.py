@@ -12,6 +12,7 @@ from ..dispatch.composite import COMPOSITES
 from ..dispatch.op import PLAIN
 from ..interpreters.batched_tensor import Batched, batched, value_at
 from ..interpreters.batching import open_level
+from ..random_numbers.generator import bookmarks, go_to_all
 from ..tensor.pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_leaves
 from ..tensor.tensor import Tensor
 
@@ -43,7 +44,7 @@ def vmap(
         func: The function; it gets one slice of each argument.
         in_dims: The axis along which to slice each argument; None if it is not sliced.
         out_dims: The position of the new axis in each result.
-        randomness: "error", "same" or "different" random numbers for the slices.
+        randomness: "same" or "different" random numbers for the slices, or "error" for none.
         chunk_size: How many slices are computed at the same time; None for all slices.
 
     Example:
@@ -77,18 +78,21 @@ def vmap(
                 result = func(*spec.unflatten(given), **kwargs)
                 return _gathered(func, result, out_dims, level, end - begin)
 
-        return _in_chunks(results, size, chunk_size or size)
+        return _in_chunks(results, size, chunk_size or size, randomness)
 
     return folds(wrapped)
 
 
-def _in_chunks(results: Callable[[int, int], Any], size: int, chunk: int) -> Any:
+def _in_chunks(results: Callable[[int, int], Any], size: int, chunk: int, randomness: str) -> Any:
     """Return the results for all slices, computed in chunks."""
     if size <= chunk:
         found, _, like = results(0, size)
         return like.unflatten(found)
     columns = []
+    marks = bookmarks() if randomness == "same" else []
     for begin in range(0, size, chunk):
+        if begin:
+            go_to_all(marks)
         found, wanted, like = results(begin, min(begin + chunk, size))
         columns.append(found)
     parts = zip(zip(*columns, strict=True), wanted, strict=True)

@@ -16,9 +16,11 @@ from ..core.errors import ShapeError
 from ..core.folded_frames import folds
 from ..core.missing import show_public
 from ..graph.modes import no_grad
+from ..interpreters.batched_draws import draws_to_fill
 from ..ops.create.random import require_std
 from ..random_numbers.generator import Generator, default_generator_of
 from ..tensor.tensor import Tensor
+from .random_matrices import draw_orthogonal, draw_sparse
 from .truncated_normal import draw_truncated
 
 __all__ = [
@@ -199,7 +201,10 @@ def trunc_normal_(
         raise ValueError(
             f"trunc_normal_: there is no probability in [{a}, {b}] at mean {mean} and std {std}"
         )
-    return _write(tensor, draw_truncated(_generator(tensor, generator), tensor, mean, std, a, b))
+    source = _generator(tensor, generator)
+    return _write(
+        tensor, draws_to_fill(tensor, lambda: draw_truncated(source, tensor, mean, std, a, b))
+    )
 
 
 @folds
@@ -304,11 +309,10 @@ def sparse_(
         raise ValueError(f"Only tensors with 2 dimensions are supported, got {tensor.shape}")
     draw = _generator(tensor, generator)
     rows, columns = tensor.shape
-    values = std * draw.normal(tensor.shape, np.dtype(np.float64))
-    order = draw.uniform((rows, columns), np.dtype(np.float64)).argsort(axis=0)
-    zeros = order[: math.ceil(sparsity * rows)]
-    np.put_along_axis(values, zeros, 0.0, axis=0)
-    return _write(tensor, values)
+    zeros = math.ceil(sparsity * rows)
+    return _write(
+        tensor, draws_to_fill(tensor, lambda: draw_sparse(draw, rows, columns, zeros, std))
+    )
 
 
 @folds
@@ -429,12 +433,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
         raise ValueError(f"orthogonal_: needs 2 or more dimensions, got {tensor.shape}")
     rows = tensor.shape[0]
     columns = tensor.numel() // max(rows, 1)
-    draw = _generator(tensor, generator).normal
-    drawn = draw((max(rows, columns), min(rows, columns)), np.dtype(np.float64))
-    q, r = np.linalg.qr(drawn)
-    # With these signs the result is uniformly distributed, and the same for every LAPACK.
-    q *= np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
-    return _write(tensor, gain * (q if rows >= columns else q.T).reshape(tensor.shape))
+    draw, shape = _generator(tensor, generator), tensor.shape
+
+    def values() -> np.ndarray:
+        return gain * draw_orthogonal(draw, rows, columns).reshape(shape)
+
+    return _write(tensor, draws_to_fill(tensor, values))
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
@@ -514,7 +518,7 @@ def _generator(tensor: Tensor, generator: Generator | None) -> Generator:
     return default_generator_of(tensor.device) if generator is None else generator
 
 
-def _write(tensor: Tensor, values: np.ndarray) -> Tensor:
+def _write(tensor: Tensor, values: Tensor | np.ndarray) -> Tensor:
     with no_grad():
         return tensor.copy_(values)
 

@@ -295,6 +295,17 @@ def default_generators() -> tuple[Generator, ...]:
         return tuple(_defaults.values())
 
 
+def bookmarks(*more: Generator) -> list[tuple[Generator, Bookmark]]:
+    """Return the positions of the default generators, and of the generators in `more`."""
+    return [(one, one.bookmark()) for one in (*default_generators(), *more)]
+
+
+def go_to_all(marks: list[tuple[Generator, Bookmark]]) -> None:
+    """Continue from the positions that `bookmarks` returned."""
+    for generator, mark in marks:
+        generator.go_to(mark)
+
+
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of all devices.
 

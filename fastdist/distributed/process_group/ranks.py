@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...core.folded_frames import folds
+from ...core.folded_frames import fold, folds
 from .world import GroupMember, default_group, group_of, is_outside
 
 if TYPE_CHECKING:
     from .group import ProcessGroup
 
 
-@folds
 def get_rank(group: Any = None) -> int:
     """Return this process's rank in a group; -1 if the process is not in it.
 
@@ -29,10 +28,14 @@ def get_rank(group: Any = None) -> int:
     """
     if is_outside(group):
         return -1
-    return (default_group() if group is None else _registered(group)).rank()
+    # Not by @folds, which would take half as long as the rest (0.14 us, AMD EPYC).
+    try:
+        return (default_group() if group is None else _registered(group)).rank()
+    except ValueError as error:
+        fold(error)
+        raise
 
 
-@folds
 def get_world_size(group: Any = None) -> int:
     """Return the number of members of a group; -1 if this process is not in it.
 
@@ -50,7 +53,11 @@ def get_world_size(group: Any = None) -> int:
     """
     if is_outside(group):
         return -1
-    return (default_group() if group is None else _registered(group)).size()
+    try:
+        return (default_group() if group is None else _registered(group)).size()
+    except ValueError as error:
+        fold(error)
+        raise
 
 
 @folds

@@ -13,6 +13,16 @@ from ...core.errors import DTypeError
 from ...devices.backend import Backend
 from ...dispatch.composite import composite
 from ...dispatch.inplace import copy_result
+from ...interpreters.batched_draws import drawing_levels, require_own_numbers
+from ...interpreters.batched_tensor import (
+    Batched,
+    in_batches,
+    levels,
+    levels_of,
+    sizes_at,
+    unbatched,
+    without_batches,
+)
 from ...random_numbers import rejection
 from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes
@@ -21,17 +31,21 @@ from ...tensor.tensor import Tensor
 from .. import late_ops
 from ..rounded_ranges import ends_inside, largest_of, largest_whole, may_leave
 from .allocation import new_filled
-from .random import (
-    bernoulli,
+from .draws import (
     draw_integers,
     draw_numbers,
     generator_or_default,
     open_uniform,
     part_of_graph,
-    randn,
-    require_int64,
-    require_std,
 )
+from .random import bernoulli, randn, require_int64, require_std
+
+
+def _written(target: Tensor, drawn: Tensor, known_as: str) -> Tensor:
+    """Write random numbers over target, and return it; see copy_result."""
+    if drawn.__class__ is Batched:
+        require_own_numbers(target, drawn)
+    return copy_result(target, drawn, known_as)
 
 
 def _require_floating(self: Tensor, text: str) -> None:
@@ -87,7 +101,7 @@ def _fill(
         drawn.clamp_(*ends_inside(dtype, *ends))
     if layout.dtype.is_complex:
         drawn = late_ops.view_as_complex(drawn)
-    return copy_result(target, drawn, known_as)
+    return _written(target, drawn, known_as)
 
 
 @composite(homes="method")
@@ -102,7 +116,7 @@ def random_(
     if to is None:
         to = largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
     source = generator_or_default(generator, self._layout.device)
-    return copy_result(
+    return _written(
         self,
         draw_integers(source, from_, to, self._layout.shape, dtype, self._layout.device),
         "random.2",
@@ -114,7 +128,7 @@ def bernoulli_(
     self: Tensor, p: Tensor | Number | None = 0.5, *, generator: Generator | None = None
 ) -> Tensor:
     """Set each element of this tensor to 1 with probability p, else to 0."""
-    return copy_result(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
+    return _written(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
 
 
 _CONTINUOUS = (
@@ -132,7 +146,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     drawn: Any = open_uniform(self._layout, generator)
     least, most = _ends_of_open_uniform(self)
     ends = -math.log(most) / lambd, -math.log(least) / lambd
-    return copy_result(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
+    return _written(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
 
 
 @composite(homes="method")
@@ -145,7 +159,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     drawn: Any = open_uniform(self._layout, generator)
     most = largest_of(self._layout.dtype)
     trials = (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0, max=most)
-    return copy_result(self, trials, "geometric")
+    return _written(self, trials, "geometric")
 
 
 @composite(homes="method")
@@ -161,7 +175,7 @@ def cauchy_(
     most, farthest = largest_of(self._layout.dtype), 1 / (math.pi * _ends_of_open_uniform(self)[0])
     if not abs(median) + sigma * farthest < most:
         found = found.clamp(min=-most, max=most)
-    return copy_result(self, found, "cauchy")
+    return _written(self, found, "cauchy")
 
 
 @composite(homes="method")
@@ -176,7 +190,7 @@ def log_normal_(
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
     # randn draws no number that is 9 or more standard deviations from the mean.
     ends = [math.exp(min(max(mean + far * std, -1e3), 700.0)) for far in (-9.0, 9.0)]
-    return copy_result(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
+    return _written(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
 
 
 def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:
@@ -204,9 +218,38 @@ def _draw_of(
     Each element uses one block of the stream.
     """
     _require_floating(input, f"\"{kind}\" not implemented for '{{}}'")
-    layout = input._layout
     given: list[Any] = [one.detach() for one in (input, *more)]
-    source = generator_or_default(generator, layout.device)
+    source = generator_or_default(generator, input._layout.device)
+    return _draw_in_batches(name, source, given) if levels.depth else _draw(name, source, given)
+
+
+def _draw_in_batches(name: str, source: Generator, given: list[Any]) -> Tensor:
+    """Return draws as _draw_of does, inside vmap: calls of a level with randomness="same" use the
+    same part of the stream, even if their parameters are different.
+    """
+    own = drawing_levels()
+    alike = [level for level in levels_of(given) if level not in own]
+    which = sorted([*own, *alike])
+    # The axes of levels in `alike` come first, and become one axis.
+    first = [which.index(level) for level in (*alike, *own)]
+    sizes, shape = sizes_at([*alike, *own]), given[0]._layout.shape
+    more = range(len(which), len(which) + len(shape))
+    repeats = math.prod(sizes[: len(alike)])
+    wholes: list[Any] = [without_batches(one, which) for one in given]
+    each = (*sizes[len(alike) :], *shape)
+    rows = [whole.permute(*first, *more).reshape(repeats, *each) for whole in wholes]
+    mark, found = source.bookmark(), rows[0].new_empty(repeats, *each)
+    for i in range(repeats):
+        if i:
+            source.go_to(mark)
+        found[i] = _draw(name, source, [one[i] for one in rows])
+    back = [first.index(place) for place in range(len(which))]
+    return in_batches(found.reshape(*sizes, *shape).permute(*back, *more), which)
+
+
+def _draw(name: str, source: Generator, given: list[Any]) -> Tensor:
+    """Return draws as _draw_of does, for parameters that are no batches."""
+    layout = given[0]._layout
 
     def values() -> np.ndarray[Any, Any]:
         numbers = [one.to(float64).to_numpy().reshape(-1) for one in given]
@@ -230,7 +273,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
             not checked; there, such a rate gives NaN
     """
     _require_floating(input, "\"poisson_cpu\" not implemented for '{}'")
-    if input._layout.device is CPU and not bool((input.detach() >= 0).all()):
+    if input._layout.device is CPU and not bool((unbatched(input).detach() >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return _draw_of("poisson", "poisson_cpu", input, generator)
 

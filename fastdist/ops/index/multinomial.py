@@ -13,10 +13,11 @@ from ...core.dtypes import bfloat16, float16, float32, float64, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.target import store_in_out
+from ...interpreters.batched_tensor import levels, unbatched
 from ...random_numbers.generator import Generator
 from ...tensor.tensor import Tensor
 from ..create.allocation import finish
-from ..create.random import generator_or_default, open_uniform
+from ..create.draws import generator_or_default, open_uniform
 from .searchsorted import searchsorted
 
 
@@ -67,8 +68,8 @@ def multinomial(
 
 def _with_replacement(chances: Tensor, num_samples: int, generator: Generator | None) -> Tensor:
     layout = chances._layout
-    if layout.device is not CPU:
-        return _with_replacement_on_device(chances, num_samples, generator)  # type: ignore[no-any-return]
+    if layout.device is not CPU or levels.depth:
+        return _with_replacement_by_ops(chances, num_samples, generator)  # type: ignore[no-any-return]
     source = generator_or_default(generator, layout.device)
     drawn = source.open_uniform((*layout.shape[:-1], num_samples), np.dtype(np.float64))
     rows, n = chances.to_numpy(), layout.shape[-1]
@@ -162,9 +163,7 @@ def _inside(cells: Any, rest: Tensor | None) -> Any:
     return found
 
 
-def _with_replacement_on_device(
-    chances: Tensor, num_samples: int, generator: Generator | None
-) -> Any:
+def _with_replacement_by_ops(chances: Tensor, num_samples: int, generator: Generator | None) -> Any:
     running = chances.to(float64).cumsum(-1)
     total = running[..., -1:]
     wanted = total.expand(*chances._layout.shape[:-1], num_samples)
@@ -195,7 +194,9 @@ def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None
         return
     if layout.device is not CPU:
         return
-    chances = input.detach().to_numpy()
+    chances = unbatched(input).detach().to_numpy()
+    if not chances.size:
+        return
     with np.errstate(all="ignore"):
         highest = chances.max(-1)
         if not (chances.min() >= 0 and highest.max() < np.inf):

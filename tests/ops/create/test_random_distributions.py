@@ -69,6 +69,26 @@ def test_multinomial_draws_the_same_on_every_device(device: str, replacement: bo
     assert drawn[0] == drawn[1]
 
 
+@pytest.mark.parametrize("device", ["sim:1", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        fd.poisson,
+        lambda x: fd.binomial(x, x / 100.0),
+        fd._standard_gamma,
+        fd._sample_dirichlet,
+    ],
+)
+def test_rejection_draws_nearly_the_same_on_every_device(
+    draw: Callable[[fd.Tensor], fd.Tensor], device: str
+) -> None:
+    drawn = []
+    for at in ("cpu", device):
+        fd.manual_seed(7)
+        drawn.append(draw(fd.tensor([50.0, 0.5, 0.0], device=at)).cpu())
+    fd.testing.assert_close(*drawn)
+
+
 def test_multinomial_draws_in_proportion_to_the_weights() -> None:
     fd.manual_seed(3)
     weights = fd.tensor([1.0, 2.0, 7.0])
