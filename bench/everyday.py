@@ -129,14 +129,32 @@ def parameters(library: Any, draw: Callable[..., Any]) -> list[Any]:
 
 
 def steps(library: Any, draw: Callable[..., Any]) -> dict[str, Any]:
-    """Return optimisers over ten parameters each; those of PyTorch are fused."""
-    how = {"fused": True} if library.__name__ == "torch" else {}
-    optim, rate = library.optim, {"lr": 1e-6}
+    """Return optimisers over ten parameters each; PyTorch's are the fused ones.
+
+    Note    our compiled steps are stored first, as by `info --warm`: a program of small parameters
+            takes them from the store after 50 steps, and steps by NumPy where nothing is stored
+    """
+    if library.__name__ == "torch":
+        return _optimisers(library, lambda: parameters(library, draw), fused=True)
+
+    def many() -> list[Any]:
+        one = library.nn.Parameter(draw(5000))
+        one.grad = draw(5000)
+        return [one]
+
+    for optimiser in _optimisers(library, many).values():
+        optimiser.step()
+        optimiser.step()  # the first step with momentum runs another program
+    return _optimisers(library, lambda: parameters(library, draw))
+
+
+def _optimisers(library: Any, given: Callable[[], list[Any]], **named: bool) -> dict[str, Any]:
+    optim, how = library.optim, {"lr": 1e-6, **named}
     return {
-        "sgd": optim.SGD(parameters(library, draw), **rate, **how),
-        "momentum": optim.SGD(parameters(library, draw), momentum=0.9, **rate, **how),
-        "adam": optim.Adam(parameters(library, draw), **rate, **how),
-        "adamw": optim.AdamW(parameters(library, draw), **rate, **how),
+        "sgd": optim.SGD(given(), **how),
+        "momentum": optim.SGD(given(), momentum=0.9, **how),
+        "adam": optim.Adam(given(), **how),
+        "adamw": optim.AdamW(given(), **how),
     }
 
 
