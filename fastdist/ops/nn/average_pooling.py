@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
 
 import numpy as np
 
-from ...core.dtypes import DType, int64
+from ...core.device import CPU
+from ...core.dtypes import DType, float32, float64, int64
 from ...core.errors import ShapeError
-from ...dispatch.composite import composite
-from ...dispatch.declaration import recorded_as
+from ...core.folded_frames import fold
+from ...dispatch.composite import before, composite
+from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.structured import Plan, structured
+from ...graph.modes import modes
 from ...tensor.layout import Layout
 from ...tensor.methods import Number
 from ...tensor.tensor import Tensor
@@ -21,7 +24,7 @@ from ..channels_last import in_format_of
 from ..device_constants import on_device
 from .max_pooling import max_pool
 from .pool_arguments import Window, adaptive_lengths, require_dtype, windows_of
-from .weighted_neighbours import Taps, makes_taps, taps_of_ranges, weighed
+from .weighted_neighbours import Taps, makes_taps, operands_of, summed, taps_of_ranges, weighed
 
 
 @makes_taps
@@ -171,6 +174,79 @@ def _(g: Tensor, window: Tensor, ceil_mode: bool, whole: bool) -> Any:
     return avg_pool1d.public(g, *window, ceil_mode, whole)
 
 
+_WORDS: Final = frozenset({int, bool, type(None)})
+_BY_COMPOSITE: Final[Any] = object()
+# Above this number of elements, a kernel with threads divides faster than NumPy.
+_FEW: Final = 4096
+
+
+def _again(name: str, axes: int) -> Callable[[Any], Any]:
+    """Return a decorator, used with `before`, that pools plain CPU tensors without the checks that
+    a call with the same layout and arguments has passed.
+    """
+    node = node_named(name)
+
+    def decorate(general: Any) -> Any:
+        def pool(*args: Any, **named: Any) -> Any:
+            try:
+                words = args[1:]
+                if named or not words or args[0].__class__ not in modes.plain:
+                    return general(*args, **named)
+                if not _WORDS.issuperset(map(type, words)):
+                    return general(*args)
+                input, key = args[0], (general, *words, *map(type, words))
+                if input._layout.is_sparse:
+                    return general(*args)
+                found = input._layout.routes.get(key)
+                if found is None:
+                    result = general(*args)
+                    input._layout.routes.remember(key, _prepared(name, axes, *args))
+                    return result
+                if found is _BY_COMPOSITE:
+                    return general(*args)
+                table, weights, recipes, count = found
+                sums = summed(input, table, weights, recipes, False)
+                if sums._edge is None and sums._layout.numel <= _FEW:
+                    np.divide(sums._array, count, sums._array)  # nothing else refers to the sums
+                    return sums
+                out = sums / count
+                out._edge._called = node
+                return out
+            except Exception as error:
+                fold(error)
+                raise
+
+        return pool
+
+    return decorate
+
+
+def _prepared(
+    name: str,
+    axes: int,
+    input: Tensor,
+    kernel_size: int,
+    stride: int | None = None,
+    padding: int = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """Return the operands of `summed` and the divisor; _BY_COMPOSITE if windows have different
+    divisors, or if the result needs more than a division.
+    """
+    layout = input._layout
+    if layout.device is not CPU or layout.dtype not in (float32, float64) or not layout.contiguous:
+        return _BY_COMPOSITE
+    found = windows_of(name, input, kernel_size, stride, padding, 1, ceil_mode, axes)
+    lengths = layout.shape[-axes:]
+    count = divisor_override or _counts(found, lengths, count_include_pad)
+    if count.__class__ is not int or count == 1:
+        return _BY_COMPOSITE
+    return *operands_of(input, _recipes(found, lengths)), count
+
+
+@before(_again("avg_pool2d", 2))
 @composite(homes="functional", out="same", node="avg_pool2d")
 def avg_pool2d(
     input: Tensor,
@@ -214,6 +290,7 @@ def avg_pool2d(
     )
 
 
+@before(_again("avg_pool3d", 3))
 @composite(homes="functional", out="same", node="avg_pool3d")
 def avg_pool3d(
     input: Tensor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from ...core.errors import ShapeError
 from ...core.overflow_checks import count_up
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr, short_text
+from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import before, composite
 from ...dispatch.declaration import node_named, recorded_as
+from ...dispatch.op import PLAIN
 from ...tensor.constants import not_held
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor
@@ -35,8 +37,27 @@ def _mirrors(*args: object, mode: object = "constant", **named: object) -> bool:
     return (args[1] if len(args) > 1 else mode) in ("reflect", "replicate", "circular")
 
 
+def _mirror_again(input: Tensor, pad: Any, mode: str = "constant", value: object = None) -> Any:
+    """Return the padded input if its layout was padded so before, otherwise NOT_TAKEN."""
+    if input.__class__ not in PLAIN or pad.__class__ is not tuple or value is not None:
+        return NOT_TAKEN
+    found = input._layout.routes.get((_mirror_again, pad, mode))
+    if found is None or not _INTS.issuperset(map(type, pad)):
+        return NOT_TAKEN
+    take, node, indices = found
+    out: Any = input
+    for axis, index in indices:
+        out = take(out, index, axis)
+    if (edge := out._edge) is not None:
+        edge._called = node
+    return out
+
+
+_INTS: Final = frozenset({int})
+
+
 @before(by_table(_mirrors))
-@composite(homes="functional")
+@composite(homes="functional", quick=_mirror_again)
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None = None) -> Tensor:
     """Return input with pad[0] elements added before and pad[1] after its last axis, pad[2] and
     pad[3] at the axis before it, and so on. Negative numbers remove elements.
@@ -72,13 +93,18 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     ends = find(mode, pad, shape)
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    given, device = input, input._layout.device
+    given, device, node = input, input._layout.device, _node(mode, len(ends))
+    take: Any = (select_slices if mode == "circular" else _taken).public
+    indices = []
     for axis, ahead, behind in ends:
         (index,) = on_device(device, _places, mode, shape[axis], ahead, behind)
-        input = (select_slices if mode == "circular" else _taken)(input, index, axis)
+        input = take(input, index, axis)
+        indices.append((axis, index))
     if mode != "circular" and not given._layout.contiguous:
         in_format_of(given, input)
-    return recorded_as(_node(mode, len(ends)), input, ())  # type: ignore[no-any-return]
+    elif find is _known_ends and pad.__class__ is tuple and given.__class__ in PLAIN:
+        given._layout.routes.remember((_mirror_again, pad, mode), (take, node, indices))
+    return recorded_as(node, input, ())  # type: ignore[no-any-return]
 
 
 def _checked_ends(mode: str, pad: Sequence[int], shape: Shape) -> tuple[tuple[int, int, int], ...]:

@@ -62,10 +62,17 @@ def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = F
     """Return weighted sums along the last axes of input. `recipes` has one tuple for each axis:
     (name of a function in MAKERS, input length, output length, further arguments...).
     """
+    op = _mean if recipes[0][0] in ("windows", "parts") else weigh
+    return op.public(input, *operands_of(input, recipes, adjoint), adjoint)
+
+
+def operands_of(
+    input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = False
+) -> tuple[Any, Any, Any]:
+    """Return the operands of `weigh` after input: the tables of the taps, and the recipes."""
     recipes = tuple(recipes)
     given = on_device(input._layout.device, _arrays, recipes, adjoint, input._layout.dtype)
-    op = _mean if recipes[0][0] in ("windows", "parts") else weigh
-    return op.public(input, *given, recipes, adjoint)
+    return *given, recipes  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=256)
@@ -140,3 +147,4 @@ def _(g: Tensor, recipes: Any, adjoint: bool) -> Any:
 
 
 _mean = weigh.in_steps()
+summed: Any = _mean.public  # `weigh` for recipes that only sum windows or parts of an axis

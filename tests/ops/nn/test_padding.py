@@ -88,3 +88,21 @@ def test_padding_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(kind, match=text):
         call()
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_later_recorded_padding_has_the_node_and_the_checks_of_the_first(mode: str) -> None:
+    x = fd.rand(2, 3, 5, 5, requires_grad=True)
+    first = pad(x, (2, 1, 1, 0), mode)
+    (slope,) = fd.autograd.grad(first, x, first.detach(), retain_graph=True)
+    for _ in range(2):
+        out = pad(x, (2, 1, 1, 0), mode)
+        assert fd.equal(out, first) and out.grad_fn.name() == first.grad_fn.name()
+        assert fd.equal(fd.autograd.grad(out, x, first.detach())[0], slope)
+        with fd.no_grad():
+            assert not pad(x, (2, 1, 1, 0), mode).requires_grad
+        assert fd.equal(pad(x, [2, 1, 1, 0], mode), first)
+        with pytest.raises(TypeError):
+            pad(x, (2.0, 1, 1, 0), mode)
+        with pytest.raises(ValueError, match="value argument"):
+            pad(x, (2, 1, 1, 0), mode, 1.0)

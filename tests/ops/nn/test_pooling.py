@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -125,3 +126,31 @@ def test_numbers_that_are_no_ints_are_a_type_error() -> None:
         F.max_pool2d(X, 2.0)
     with pytest.raises(ValueError, match="either an output_size or an output_ratio"):
         F.fractional_max_pool2d(X, 2)
+
+
+@pytest.mark.parametrize(
+    "words", [(2,), (2, 1), (3, 2, 1), (2, 2, 0, True, False), (2, 3, 0, False, True, 5)]
+)
+@pytest.mark.parametrize("axes", [2, 3])
+def test_later_averages_have_the_bits_and_the_node_of_the_first(axes: int, words: Any) -> None:
+    pool = {2: F.avg_pool2d, 3: F.avg_pool3d}[axes]
+    x = fd.randn(1, 2, *[7] * axes)
+    x[0, 0, 0, 0] = math.nan
+    general = pool.__wrapped__
+    for given in (x, x.double(), x.requires_grad_()):
+        expected = general(given, *words)
+        for _ in range(3):
+            out = pool(given, *words)
+            assert fd.equal(out.isnan(), expected.isnan())
+            assert fd.equal(out.nan_to_num(), expected.nan_to_num())
+            assert (out.grad_fn and out.grad_fn.name()) == (
+                expected.grad_fn and expected.grad_fn.name()
+            )
+    slopes = [fd.autograd.grad(one(x, *words).nansum(), x)[0] for one in (general, pool)]
+    assert fd.equal(*slopes)
+    with fd.no_grad():
+        assert not pool(x, *words).requires_grad
+    with pytest.raises(TypeError):
+        pool(x, 2.0)
+    with pytest.raises(RuntimeError):
+        pool(x, 2, 1, 2)
