@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
+from ...core.folded_frames import fold
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, offer
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
+from ...dispatch.declaration import node_named
 from ...dispatch.node_writer import OpNode
 from ...dispatch.op import PLAIN, Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.target import GivenOut, store_in_out
+from ...graph.modes import modes
 from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.constants import require_held
@@ -28,9 +32,44 @@ from ..unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from .matmul import matmul
 from .product_gradients import gradients_of_linear
 
+matmul_public: Any = matmul.public
+
 
 def _product(a: Tensor, b: Tensor) -> Any:
     return matmul(a, b)
+
+
+def _again_by_matmul(node: str = "") -> Callable[[Any], Any]:
+    """Return a decorator, used with `before`, of a product that calls matmul after its checks.
+    These only read layouts, so plain tensors of layouts that passed them once go to matmul. `node`
+    is the name of the product's Node if matmul gives it another name.
+    """
+
+    def decorate(general: Any) -> Any:
+        def multiply(*args: Any, **named: Any) -> Any:
+            try:
+                plain = modes.plain
+                if named or len(args) != 2 or args[0].__class__ not in plain:
+                    return general(*args, **named)
+                a, b = args
+                if b.__class__ not in plain:
+                    return general(a, b)
+                routes, key = a._layout.routes, (general, b._layout)
+                if key not in routes:
+                    result = general(a, b)
+                    routes.remember(key, None)
+                    return result
+                result = matmul_public(a, b)
+                if node and (edge := result._edge) is not None:
+                    edge._called = node
+                return result
+            except Exception as error:
+                fold(error)
+                raise
+
+        return multiply
+
+    return decorate
 
 
 def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
@@ -42,6 +81,7 @@ def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
             )
 
 
+@before(_again_by_matmul())
 @composite(known_as="")
 def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the product of two matrices.
@@ -71,6 +111,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     return store_in_out("mm", out, _product(input, mat2), (input, mat2))
 
 
+@before(_again_by_matmul(node_named("bmm")))
 @composite(known_as="", node="bmm")
 def bmm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the products of two batches of matrices.
@@ -100,6 +141,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     return store_in_out("bmm", out, _product(input, mat2), (input, mat2))
 
 
+@before(_again_by_matmul())
 @composite(known_as="")
 def mv(input: Tensor, vec: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the product of a matrix and a vector."""
@@ -107,6 +149,7 @@ def mv(input: Tensor, vec: Tensor, *, out: GivenOut = None) -> Tensor:
     return store_in_out("mv", out, _product(input, vec), (input, vec))
 
 
+@before(_again_by_matmul())
 @composite(known_as="")
 def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the inner product of two vectors.

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...core.device import CPU
 from ...core.dtypes import DType
 from ...core.errors import ShapeError
+from ...core.folded_frames import fold
 from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
 from ...dispatch.op import common_device
 from ...dispatch.target import GivenOut, store_in_out
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
+from ...graph.node import next_sequence_number
 from ...graph.recording import begin_node
 from ...graph.tensor_tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ...graph.unbroadcast import cast_array, reduce_recorded
@@ -25,9 +27,9 @@ from ...interpreters.sparse_rules import RULES, is_sparse, refusal
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
-from ...tensor.tensor import Tensor, layout_of, wrap
+from ...tensor.tensor import Tensor, empty_shell, layout_of, wrap
 from ..channels_last import common_order
-from .splitting import narrow
+from .splitting import narrow, select
 
 
 class CatBackward0(CallNode):
@@ -38,10 +40,17 @@ class CatBackward0(CallNode):
     axis: int
     layouts: tuple[Layout, ...]
 
-    def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
-        begin_node(self, tuple([tensor._edge for tensor in tensors]), result._layout)
-        self.layouts = tuple([tensor._layout for tensor in tensors])
-        self.axis = axis
+    def __init__(
+        self, tensors: Sequence[Tensor], layouts: Sequence[Layout], result: Layout, axis: int
+    ) -> None:
+        edges = tuple([tensor._edge for tensor in tensors])
+        if modes.tracers or result.device is not CPU:
+            begin_node(self, edges, result)
+        else:
+            # The same as begin_node, inlined.
+            self.seq, self.hooks = next_sequence_number(), None
+            self.edges, self.output_layout = edges, result
+        self.layouts, self.axis = tuple(layouts), axis
 
     def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
         """Return each tensor's part of g, as a view."""
@@ -75,10 +84,150 @@ class CatBackward0(CallNode):
         return tuple(found)
 
 
+class StackBackward0(CatBackward0):
+    """The Node of `stack` on CPU tensors of one dtype: each gets the gradient at its index."""
+
+    __slots__ = ()
+
+    def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
+        """Return each tensor's part of g, as a view."""
+        before = (slice(None),) * self.axis
+        parts = enumerate(self.edges)
+        return tuple([None if edge is None else g[(*before, i, ...)] for i, edge in parts])
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return each tensor's part of g, as a Tensor."""
+        parts = enumerate(self.edges)
+        return tuple([None if edge is None else select(g, self.axis, i) for i, edge in parts])
+
+
 def _nothing(layout: Any) -> Any:
     return backend_of(layout.device.type).empty((0,), layout.dtype.numpy, layout.device.index)
 
 
+class Route(NamedTuple):
+    """How NumPy joins CPU tensors of known layouts; `layout` is the layout of the result.
+
+    If `rows` is empty, the tensors are copied one by one: the axes `order` of the result have the
+    axis of the tensors in front. Otherwise NumPy concatenates them, into an array of the shape
+    `rows` over the result, or into a new array if `rows` is None.
+    """
+
+    layout: Layout
+    axis: int
+    rows: tuple[int, ...] | None
+    order: tuple[int, ...] = ()
+
+
+_BY_COMPOSITE: Final[Any] = object()
+_SEQUENCES: Final = frozenset({list, tuple})
+
+
+_Find: TypeAlias = Callable[[Sequence[Layout], int], Route | None]
+
+
+def _at_once(find: _Find, recorded: type[CatBackward0]) -> Callable[[Any], Any]:
+    """Return a decorator, used with `before`, that joins plain tensors by the Route that `find`
+    returns for their layouts and `dim`, and records the Node `recorded`. It is for lists and tuples
+    only, because it would exhaust an iterator.
+    """
+
+    def decorate(general: Any) -> Any:
+        def join(*args: Any, **named: Any) -> Any:
+            try:
+                tensors, dim = _BY_COMPOSITE, 0
+                if not named:
+                    if len(args) == 1:
+                        (tensors,) = args
+                    elif len(args) == 2:
+                        tensors, dim = args
+                elif len(args) == len(named) == 1 and "dim" in named:
+                    (tensors,), dim = args, named["dim"]
+                if tensors.__class__ not in _SEQUENCES or dim.__class__ is not int or not tensors:
+                    return general(*args, **named)
+                plain, layouts, arrays, has_edge = modes.plain, [], [], False
+                for tensor in tensors:
+                    if tensor.__class__ not in plain:
+                        return general(*args, **named)
+                    layouts.append(tensor._layout)
+                    arrays.append(tensor._array)
+                    if tensor._edge is not None:
+                        has_edge = True
+                key = (general, dim, *layouts)
+                route = None if layouts[0].is_sparse else layouts[0].routes.get(key)
+                if route is None:
+                    route = _find_route(find, key, layouts, dim)
+                if route is _BY_COMPOSITE:
+                    return general(*args, **named)
+                layout, axis, rows, order = route
+                out = empty_shell()
+                if rows is None:
+                    out._array = np.concatenate(arrays, axis)
+                else:
+                    out._array = array = np.empty(layout.shape, layout.dtype.numpy)
+                    if rows:
+                        np.concatenate(arrays, axis, array.reshape(rows))
+                    else:
+                        array = array.transpose(order) if order else array
+                        for i, one in enumerate(arrays):
+                            array[i] = one
+                out._layout = layout
+                out._edge = out._extra = out._storage = None
+                if has_edge and (not modes.grad_off or tls.grad):
+                    out._edge = recorded(tensors, layouts, layout, axis)
+                return out
+            except Exception as error:
+                fold(error)
+                raise
+
+        return join
+
+    return decorate
+
+
+def _find_route(find: _Find, key: Any, layouts: Sequence[Layout], dim: int) -> Any:
+    """Return the Route for these layouts and remember it under `key`; _BY_COMPOSITE if there is
+    none.
+    """
+    if any(layout.is_sparse for layout in layouts):
+        return _BY_COMPOSITE
+    return layouts[0].routes.remember(key, find(layouts, dim) or _BY_COMPOSITE)
+
+
+# If tensors have gaps in memory, NumPy joins them only up to this number of elements. NumPy has
+# less overhead per call, but the kernel copies many elements faster.
+_FEW: Final = 1 << 14
+# For fewer tensors, copying one after another takes less time than a call of np.concatenate.
+_SEVERAL: Final = 5
+
+
+def _are_alike(layouts: Sequence[Layout]) -> bool:
+    """Return whether all layouts are on the CPU with one dtype, and `cat` returns C order."""
+    first = layouts[0]
+    return (first.contiguous or common_order(layouts) is None) and all(
+        one.device is CPU and one.dtype is first.dtype for one in layouts
+    )
+
+
+def _cat_route(layouts: Sequence[Layout], dim: int) -> Route | None:
+    """Return the Route of `cat`; None for empty vectors, many elements with gaps, and mistakes."""
+    first = layouts[0]
+    axes = len(first.shape)
+    if not -axes <= dim < axes or not _are_alike(layouts):
+        return None
+    axis, shapes = dim % axes, [one.shape for one in layouts]
+    around = first.shape[:axis], first.shape[axis + 1 :]
+    if (0,) in shapes or any((one[:axis], one[axis + 1 :]) != around for one in shapes):
+        return None
+    shape = (*around[0], sum(one[axis] for one in shapes), *around[1])
+    layout = Layout.of(first.dtype, CPU, shape)
+    if all(one.contiguous for one in layouts):
+        return Route(layout, axis, None)
+    # If tensors have gaps, NumPy might choose another memory order, so it gets the result array.
+    return Route(layout, axis, shape) if layout.numel <= _FEW else None
+
+
+@before(_at_once(_cat_route, CatBackward0))
 @composite(homes="function")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors joined along the axis dim; their shapes may differ only in that axis.
@@ -100,19 +249,13 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     given = tuple(tensors)
     if not given:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
-    if out is None and modes.plain.issuperset(map(type, given)):
-        key = ("cat", dim, dim.__class__, *[tensor._layout for tensor in given])
-        known = given[0]._layout.routes.get(key)
-        if known is not None:
-            return _joined_at_once(given, *known)
-    else:
+    if not modes.plain.issuperset(map(type, given)):
         found = offer(cat, (tensors,), {"dim": dim} if dim else {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
         found = joined_batch(given, dim, cat, out)
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
-        key = None
     if any(is_sparse(tensor) for tensor in given):
         if out is not None:
             raise refusal("cat.out", next(filter(is_sparse, given)))
@@ -133,40 +276,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
             start += tensor._layout.shape[axis]
     result = wrap(array, layout_of(array, device))
     if dtype.may_have_gradient and tls.grad and any(tensor._edge is not None for tensor in given):
-        result._edge = CatBackward0(given, result, axis)
+        layouts = [tensor._layout for tensor in given]
+        result._edge = CatBackward0(given, layouts, result._layout, axis)
     _carry(result, given, axis)
-    if key is not None and device is CPU and _can_join_at_once(given, result._layout, order):
-        has_gaps = not all(tensor._layout.contiguous for tensor in given)
-        given[0]._layout.routes.remember(key, (result._layout, axis, has_gaps))
     return store_in_out("cat", out, result, given, "cast", "outside")
-
-
-# If tensors have gaps in memory, NumPy joins them only up to this number of elements. NumPy has
-# less overhead per call, but the kernel copies many elements faster.
-_FEW = 1 << 14
-
-
-def _can_join_at_once(
-    given: tuple[Tensor, ...], result: Layout, order: Sequence[int] | None
-) -> bool:
-    """Return whether NumPy can join these tensors; NumPy is used only for results in C order."""
-    gapless = all(tensor._layout.contiguous for tensor in given)
-    return (gapless or (order is None and result.numel <= _FEW)) and all(
-        tensor._layout.dtype is result.dtype and tensor._layout.shape != (0,) for tensor in given
-    )
-
-
-def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_gaps: bool) -> Tensor:
-    """Join CPU tensors of one dtype, as `cat` does, after a first call with the same layouts."""
-    # If tensors have gaps, NumPy might choose another memory order, so it gets the result array.
-    room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
-    result = wrap(np.concatenate([tensor._array for tensor in given], axis, room), layout)
-    if not modes.grad_off or tls.grad:
-        for tensor in given:
-            if tensor._edge is not None:
-                result._edge = CatBackward0(given, result, axis)
-                break
-    return result
 
 
 class _Named:
@@ -217,6 +330,27 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
         set_tangent(result, cat(parts, axis), level)
 
 
+def _stack_route(layouts: Sequence[Layout], dim: int) -> Route | None:
+    """Return the Route of `stack`; None for many elements that only the kernel copies fast."""
+    first, count = layouts[0], len(layouts)
+    shape, axes = first.shape, len(first.shape) + 1
+    if not -axes <= dim < axes or any(one.shape != shape for one in layouts):
+        return None
+    # Results of tensors that are not contiguous may be in channels_last.
+    if not first.contiguous or not _are_alike(layouts):
+        return None
+    axis = dim % axes
+    is_few = count * first.numel <= _FEW
+    layout = Layout.of(first.dtype, CPU, (*shape[:axis], count, *shape[axis:]))
+    if axis == 0 and shape and not (is_few and count < _SEVERAL):
+        is_gapless = all(one.contiguous for one in layouts)
+        rows = (count * shape[0], *shape[1:])
+        return Route(layout, axis, rows) if is_few or is_gapless else None
+    order = (axis, *range(axis), *range(axis + 1, axes)) if axis else ()
+    return Route(layout, axis, (), order) if is_few else None
+
+
+@before(_at_once(_stack_route, StackBackward0))
 @composite(homes="function", node="stack")
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors of one shape joined along a new axis at dim.
@@ -242,8 +376,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
     given = tuple(tensors)
     if not given:
         raise RuntimeError("stack expects a non-empty TensorList")
-    if out is None and dim == 0 and _may_be_copied(given):
-        return _stacked_at_once(given)
     found = offer(stack, (tensors,), {"dim": dim} if dim else {})
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
@@ -265,24 +397,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
         # view splits that axis into the new axis and the old one.
         return cat(given, axis).unflatten(axis, (len(given), given[0]._layout.shape[axis]))
     return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
-
-
-def _may_be_copied(given: tuple[Any, ...]) -> bool:
-    """Return whether stack can simply copy the tensors, as when samples form a batch."""
-    if not modes.plain.issuperset(map(type, given)):
-        return False
-    layout = given[0]._layout
-    if layout.device is not CPU or not layout.contiguous or not layout.shape:
-        return False
-    return all(one._layout is layout and one._edge is None for one in given)
-
-
-def _stacked_at_once(given: tuple[Tensor, ...]) -> Tensor:
-    shape = given[0]._layout.shape
-    array = np.empty((len(given), *shape), given[0]._layout.dtype.numpy)
-    rows = array.reshape(len(given) * shape[0], *shape[1:])
-    np.concatenate([one._array for one in given], 0, out=rows)
-    return wrap(array, layout_of(array))
 
 
 def _new_axis(tensor: Tensor, dim: int) -> int:

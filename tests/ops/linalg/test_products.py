@@ -134,3 +134,38 @@ def test_einsum_refuses_a_repeated_letter_of_unequal_sizes(
 ) -> None:
     with pytest.raises(RuntimeError, match=words):
         fd.einsum(equation, *[fd.ones(*shape) for shape in shapes])
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.float64], ids=str)
+def test_the_product_of_two_vectors_has_the_bits_of_a_product_of_matrices(dtype: Any) -> None:
+    for length in (1, 7, 33, 500):
+        a, b = fd.randn(length, dtype=dtype), fd.randn(length, dtype=dtype)
+        expected = (a.reshape(1, -1) @ b.reshape(-1, 1)).reshape(())
+        for found in (a.dot(b), a.dot(b), a @ b, fd.dot(a, tensor=b)):
+            assert found.shape == () and found.equal(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "wrong"),
+    [
+        ("mm", [(2, 3), (3, 2)], [(2, 3), (3,)]),
+        ("bmm", [(2, 3, 4), (2, 4, 3)], [(2, 3, 4), (4, 3)]),
+        ("mv", [(2, 3), (3,)], [(2, 3), (3, 1)]),
+        ("dot", [(3,), (3,)], [(3,), (4,)]),
+    ],
+)
+def test_later_products_have_the_node_and_the_checks_of_the_first(
+    name: str, shapes: list[Any], wrong: list[Any]
+) -> None:
+    product: Any = getattr(fd, name)
+    a, b = (fd.randn(shape, requires_grad=True) for shape in shapes)
+    for _ in range(3):
+        out = product(a, b)
+        assert out.grad_fn.name() == f"{name.capitalize()}Backward0"
+        assert out.equal(a @ b) and product(a, b, out=None).equal(out)
+        with pytest.raises(RuntimeError):
+            product(a, fd.ones(wrong[1]))
+        with pytest.raises(RuntimeError):
+            product(a, b.double())
+        with fd.autocast("cpu", fd.bfloat16):
+            assert product(a, b).dtype is fd.bfloat16

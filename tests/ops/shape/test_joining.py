@@ -88,3 +88,36 @@ def test_cat_joins_vectors_without_elements_along_any_axis(dim: int) -> None:
 def test_hstack_of_nothing_is_refused_in_words() -> None:
     with pytest.raises(RuntimeError, match="hstack expects a non-empty TensorList"):
         fd.hstack([])
+
+
+def test_a_stack_is_one_node_whose_parts_are_differentiable_again() -> None:
+    a, b, c = tensors(True)
+    for dim in (0, 1, -1):
+        out = fd.stack([a, b.detach(), c], dim)
+        assert out.grad_fn.name() == "StackBackward0"
+        assert [node and node.name() for node, _ in out.grad_fn.next_functions] == [
+            "torch::autograd::AccumulateGrad", None, "torch::autograd::AccumulateGrad",
+        ]  # fmt: skip
+        (first,) = fd.autograd.grad((out**3).sum(), c, create_graph=True)
+        (second,) = fd.autograd.grad(first.sum(), c)
+        np.testing.assert_allclose(second.numpy(), 6 * c.detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cat", "stack"])
+def test_joins_without_a_route_are_joined_as_ever(name: str) -> None:
+    join = getattr(fd, name)
+    a, b, _ = tensors()
+    for _ in range(2):
+        assert join([a, b], dim=-1).shape == join([a, b], -1).shape
+        assert join([a, b.double()]).dtype is fd.float64
+        assert join([a.to_sparse(), b.to_sparse()]).to_dense().equal(join([a, b]))
+        with pytest.raises(RuntimeError):
+            join([])
+        with pytest.raises(RuntimeError):
+            join([a, b[:, :2]], 0)
+        with pytest.raises(TypeError):
+            join([a, b], 0, 0)
+        with pytest.raises(TypeError):
+            join([a, b], True)
+    nan = fd.full((), float("nan"))
+    assert fd.stack([nan] * 6).isnan().all() and fd.stack([nan], -1).shape == (1,)
