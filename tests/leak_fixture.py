@@ -26,7 +26,7 @@ LASTING_THREADS = (
     "fastdist-cpu-continuations",
     "fastdist-cuda-",
     "fastdist-sim-",
-    # Compiles kernels for short rows while NumPy computes; ends when all of them are compiled.
+    # Compiles kernels for short rows while NumPy computes; ends when no kernel is left to compile.
     "fastdist-compiler",
 )
 
@@ -145,7 +145,7 @@ def _children() -> Iterator[int]:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return  # the usual case, found by one system call
+        return  # there are no children: the usual case, which takes one system call
     trackers = _trackers()
     for task in os.listdir("/proc/self/task"):
         try:

@@ -4,13 +4,13 @@ Usage: python -m tests.mutate ROOM [--breaks 200] [--seed 0] [--jobs 2] [--only 
                               [--without TEXT] [--within SECONDS]
        python -m tests.mutate PACKAGE --draw 300 [--seed 0] ...     (tests/mutate_draw.py)
 
-A room is a package or module together with its tests; a break (mutant) is one change of it. The
-breaks are made in copies of the tree. A first run of the tests records which lines each test runs.
-After that, only tests that run the changed lines are tried, until one fails twice or time is up.
-The first tests tried are close to the break, are quick, or have detected other breaks near it.
-Results are kept in the folder .mutate, so an interrupted run resumes. Breaks that no test can
-detect are explained in tests/mutants_explained.toml; an explanation that matches no break is an
-error.
+A room is a package or module together with its tests. A mutant is one small change of the package
+or module, made in a copy of the tree; `--breaks` is the number of mutants to try. A first run of
+the tests records which lines each test runs. After that, only tests that run the changed lines are
+tried, until one fails twice or time is up. The first tests tried are close to the mutant, are
+quick, or have detected other mutants near it. Results are kept in the folder .mutate, so an
+interrupted run resumes. Mutants that no test can detect are explained in
+tests/mutants_explained.toml; an explanation that matches no mutant is an error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Room:
     folder: str
     tests: tuple[str, ...]
     without: str = ""  # test files whose names contain this are left out
-    within_s: float = math.inf  # time limit for all tests that are tried against one break
+    within_s: float = math.inf  # time limit for all tests that are tried against one mutant
 
     def test_files(self, root: Path) -> list[str]:
         """Return the test files."""
@@ -101,7 +101,7 @@ ROOMS: Final = {
 
 
 def mutants_of(root: Path, room: Room) -> list[Mutant]:
-    """Return all breaks of a room."""
+    """Return all mutants of a room."""
     found = []
     for path in sources_of(root, room.folder):
         source = path.read_bytes()
@@ -113,9 +113,9 @@ def mutants_of(root: Path, room: Room) -> list[Mutant]:
 def look_at(
     root: Path, room: Room, drawn: Sequence[Mutant], jobs: int
 ) -> Iterator[tuple[Mutant, Verdict]]:
-    """Yield each break with its verdict.
+    """Yield each mutant with its verdict.
 
-    Raises  SystemExit if no test passes without a break
+    Raises  SystemExit if no test passes in the unchanged tree
     """
     log = Log(root, room.folder, room.test_files(root), room.within_s)
     lines, unknown = log.lines()
@@ -187,8 +187,8 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Test a room. Return the number of unexplained survivors plus the number of explanations for
-    breaks that did not survive.
+    """Try mutants of a room. Return the number of survivors without an explanation, plus the number
+    of explanations that match no survivor.
     """
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutate",

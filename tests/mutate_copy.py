@@ -1,4 +1,4 @@
-"""A temporary copy of the tree, in which tests.mutate makes one break at a time and runs tests."""
+"""A temporary copy of the tree, in which tests.mutate makes one mutant at a time and runs tests."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Copy:
         found = TestFile(file, seconds, sorted_lines, has_processes)
         return found, "" if code in (0, 5) else output  # 5: all tests are deselected
 
-    # ---- breaks ---------------------------------------------------------------------------------
+    # ---- mutants --------------------------------------------------------------------------------
 
     def killer(self, mutant: Mutant, lines: Lines, tests: Sequence[str]) -> tuple[str, list[str]]:
         """Return the first test that detects a mutant by failing or timing out, or "" if no test
@@ -178,7 +178,7 @@ class Copy:
             return "", is_sure and not lines.is_import(mutant)
         if self._first_to_fail(lines, [killer]):
             return killer, True
-        # The failure may be due to the forked process, so this file's tests run no more in forks.
+        # The fork may have caused the failure, so tests of this file do not run in forks again.
         self._not_in_forks.add(killer.partition("::")[0])
         return killer, False
 
@@ -272,8 +272,8 @@ def _bound(lines: Lines, tests: Sequence[str]) -> float:
 
 
 def _first_and_rest(lines: Lines, tests: Sequence[str]) -> list[Sequence[str]]:
-    """Split off the tests of the first files, which detect most mutants. They finish sooner than
-    pytest can collect all tests of a room.
+    """Split off the tests of the first files, which detect most mutants. They finish before pytest
+    could collect all tests of a room.
     """
     spent, files = 0.0, set[str]()
     for place, test in enumerate(tests):

@@ -4,14 +4,14 @@
     python -m tests.mutate dispatch --again FILE [--survived] [--tree BEFORE] [--keep OTHER]
     python -m tests.mutate distributed/device_mesh.py --draw 10 [--test-within 20]
 
-Each break (mutant) is made in a copy of the tree. The steps of tests/mutate_choice.py run until a
-test fails that passes without the break. Verdicts are stored in .mutate/PACKAGE-SEED.jsonl, or in
-the file that --keep names, so an interrupted run resumes. A break with a stored verdict is not
+Each mutant is made in a copy of the tree. The steps of tests/mutate_choice.py run until a test
+fails that passes in the unchanged tree. Verdicts are stored in .mutate/PACKAGE-SEED.jsonl, or in
+the file that --keep names, so an interrupted run resumes. A mutant with a stored verdict is not
 tried again, except that --survivors tries survivors again.
 
---again FILE repeats the breaks of a result file; it finds a break by its text if the code has
-moved. --tree BEFORE makes the breaks in the checkout BEFORE of another commit, and runs the tests
-of that checkout. This compares two test suites: if a break survives here but is caught there, this
+--again FILE repeats the mutants of a result file; it finds a mutant by its text if the code has
+moved. --tree BEFORE makes the mutants in the checkout BEFORE of another commit, and runs the tests
+of that checkout. This compares two test suites: if a mutant survives here but is caught there, this
 suite has become worse. --survived repeats only the survivors in the result file.
 """
 
@@ -48,7 +48,7 @@ _CACHE: Final = ".kernel-cache"
 
 @dataclass(frozen=True)
 class Found:
-    """A break, its index among breaks with the same text, and the verdict."""
+    """A mutant, its index among mutants with the same text, and the verdict."""
 
     mutant: Mutant
     nth: int
@@ -80,7 +80,7 @@ def folder_of(root: Path, package: str) -> str:
 
 
 def mutants_in(root: Path, folder: str) -> dict[Key, Mutant]:
-    """Return all breaks of a folder or file by their keys, including breaks of CUDA sources."""
+    """Return all mutants of a folder or file by their keys, including mutants of CUDA sources."""
     found: dict[Key, Mutant] = {}
     likes = Counter[tuple[str, ...]]()
     top = root / folder
@@ -99,10 +99,10 @@ def mutants_in(root: Path, folder: str) -> dict[Key, Mutant]:
 def found_again(
     entries: Iterable[dict[str, Any]], mutants: dict[Key, Mutant]
 ) -> Iterator[tuple[dict[str, Any], Key | None]]:
-    """Yield each entry with the key of the break that matches it now, or None.
+    """Yield each entry with the key of the mutant that matches it now, or None.
 
-    The match is the same break in the same file. Otherwise it is the only break with the same text
-    in a file of the same name, or else the only break with the same text in any file.
+    The match is the same mutant in the same file. If there is none, it is the only mutant with the
+    same text in files of the same name, or else the only mutant with the same text in any file.
     """
     by_text: dict[tuple[Any, ...], list[Key]] = {}
     for key in mutants:
@@ -118,7 +118,7 @@ def found_again(
 
 
 def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
-    """Read a result file; if a break has several entries, the last one counts."""
+    """Read a result file; if a mutant has several entries, the last one counts."""
     found: dict[Key, dict[str, Any]] = {}
     for text in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -129,7 +129,7 @@ def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
     return found
 
 
-# ---- one break ----------------------------------------------------------------------------------
+# ---- one mutant ---------------------------------------------------------------------------------
 
 
 class Bench:
@@ -150,7 +150,7 @@ class Bench:
         shutil.copytree(self._root / _CACHE, cache, copy_function=os.link)
 
     def try_one(self, mutant: Mutant, steps: Sequence[Step]) -> tuple[bool, str]:
-        """Return (True, the test that catches the break) or (False, how many steps passed)."""
+        """Return (True, the test that catches the mutant) or (False, how many steps passed)."""
         path = self._copy.folder / mutant.file
         source = path.read_bytes()
         broken = mutant.change.of(source)
@@ -187,7 +187,9 @@ class Bench:
         return code == 0
 
     def _do_pass(self, names: tuple[str, ...], is_test: bool) -> bool:
-        """Return whether a test passes without a break; without a test, whether files collect."""
+        """Return whether a test passes in the unchanged tree. If `names` are files, not a test,
+        return whether pytest can collect them.
+        """
         if names not in self._passes:
             arguments = names if is_test else (*names, "--collect-only")
             code, _ = self._copy.run(["-x", f"--timeout={self._test_s}", *arguments], _STEP_S)
@@ -264,7 +266,7 @@ def run_of(given: argparse.Namespace, root: Path) -> Run:
 
 
 def look(root: Path, run: Run, why: Mapping[tuple[str, ...], str]) -> int:
-    """Try breaks of a package, and print and store the verdicts. Return how many survivors have no
+    """Try mutants of a package, and print and store the verdicts. Return how many survivors have no
     explanation.
     """
     folder, mutants = run.folder, mutants_in(root, run.folder)
@@ -328,8 +330,8 @@ def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator
                 benches.put(bench)
             return Found(mutant, key[-1], caught, by, round(time.monotonic() - begin, 1))
 
-        # Each verdict is stored immediately, so an interrupted run loses only the breaks that it
-        # was trying.
+        # Each verdict is stored immediately. So an interrupted run loses only the results of the
+        # mutants that it was trying.
         for future in as_completed([pool.submit(try_one, *one) for one in todo]):
             if (found := future.result()) is not None:
                 yield found
@@ -341,7 +343,7 @@ def _summarise(
     before: dict[Key, bool],
     known: dict[Key, dict[str, Any]],
 ) -> int:
-    """Print the numbers of breaks per file and in total; return how many breaks survive."""
+    """Print the numbers of mutants per file and in total; return how many mutants survive."""
     files = Counter(one["file"] for one in entries)
     caught = Counter(one["file"] for one in entries if one["caught"])
     for file, count in sorted(files.items()):

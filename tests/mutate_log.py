@@ -1,7 +1,7 @@
 """The results of tests.mutate, in a folder of the checkout: an interrupted run resumes.
 
 The recorded lines of a test file are valid while the test file is unchanged. If a source file of
-the room has changed since, only the fact that a test runs the source file is used. A caught break
+the room has changed since, only the fact that a test runs the source file is used. A caught mutant
 is not tried again while its source file is unchanged. A survivor is tried again after the room or
 one of its tests has changed.
 """
@@ -25,7 +25,8 @@ FOLDER: Final = ".mutate"
 _TO_START_S: Final = 3.0
 AT_IMPORT: Final = ""  # in place of a test: its lines run when modules are imported
 
-# For each test, the lines that it runs in each file; for each test file, those that fixtures run.
+# For each test, the lines of each source file that it runs. For each test file, the lines that its
+# fixtures run.
 Ran = dict[str, dict[str, list[int]]]
 
 
@@ -43,14 +44,14 @@ class TestFile:
 
 @dataclass
 class Lines:
-    """The tests that run each line of a room, the time of each test, and the breaks it caught."""
+    """The tests that run each line of a room, the time of each test, and the mutants it caught."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     by_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     changed: set[str] = field(default_factory=set)  # source files whose lines are out of date
     with_processes: set[str] = field(default_factory=set)  # test files that start processes
-    # By (file, function) of the break, and by (file, "") for all breaks of a file.
+    # By (file, function) of the mutant, and by (file, "") for all mutants of a file.
     kills: dict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, found: TestFile, changed: Container[str] = ()) -> None:
@@ -70,14 +71,14 @@ class Lines:
                     self.by_line[file, line].add(test)
 
     def add_kill(self, mutant: Mutant, test: str) -> None:
-        """Record a test that caught a break."""
+        """Record a test that caught a mutant."""
         for within in {"", mutant.change.within}:
             self.kills[mutant.file, within].update({test: 1, _file_of(test): 1})
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that may catch a break, those with the best chance per second first.
+        """Return the tests that may catch a mutant, those with the best chance per second first.
 
-        These are the tests that run the break's lines. If the lines run at import, other tests of
+        These are the tests that run the mutant's lines. If the lines run at import, other tests of
         the same files are added, and then all tests. The tests of a file stay together, since they
         may share workers.
         """
@@ -111,7 +112,7 @@ class Lines:
         return found
 
     def is_import(self, mutant: Mutant) -> bool:
-        """Return whether a break's lines run when a module is imported."""
+        """Return whether a mutant's lines run when a module is imported."""
         return AT_IMPORT in self._that_run(mutant)
 
     def first_of(self, tests: Sequence[str], within_s: float) -> list[str]:
@@ -127,7 +128,7 @@ class Lines:
         return found
 
     def _chance(self, mutant: Mutant, test: str, ran: set[str]) -> float:
-        """Return a weight that grows with the chance of a test or test file to catch the break."""
+        """Return a weight that grows with the chance of a test or test file to catch the mutant."""
         near = self.kills[mutant.file, mutant.change.within][test]
         far = self.kills[mutant.file, ""][test]
         of_its_own = f"test_{Path(mutant.file).stem}.py" in test
@@ -144,7 +145,7 @@ def _file_of(test: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a break: the test that caught it, or "" and a note on the tests tried."""
+    """The verdict on a mutant: the test that caught it, or "" and a note on the tests tried."""
 
     killed: bool
     word: str
@@ -190,7 +191,7 @@ class Log:
     # ---- verdicts -------------------------------------------------------------------------------
 
     def verdicts(self) -> dict[tuple[Any, ...], Verdict]:
-        """Return the stored verdicts, by the `name` of each break; omit outdated survivors."""
+        """Return the stored verdicts, by the `name` of each mutant; omit outdated survivors."""
         found = {}
         for one in self._read("verdicts"):
             if one["killed"] or one["hash"] == self._of_all:
@@ -201,12 +202,12 @@ class Log:
         return found
 
     def name(self, mutant: Mutant) -> tuple[Any, ...]:
-        """Return a break's key, which changes when the source file changes."""
+        """Return a mutant's key, which changes when the source file changes."""
         change = mutant.change
         return mutant.file, self._hashes[mutant.file], change.start, change.end, change.text
 
     def add_verdict(self, mutant: Mutant, verdict: Verdict) -> None:
-        """Record the verdict on a break."""
+        """Record the verdict on a mutant."""
         told = {"name": self.name(mutant), "hash": self._of_all, **vars(verdict)}
         self._write("verdicts", told)
 

@@ -236,7 +236,7 @@ def complaints(counts: Tally, limits: dict[str, int]) -> Iterator[str]:
 
 
 def lowered(counts: Tally, limits: dict[str, int]) -> dict[str, int]:
-    """Return lowered limits; omit packages that no longer need a limit of their own."""
+    """Return lowered limits; omit packages that no longer need a limit above the default."""
     now = {
         package: min(limit, math.ceil(counts.rate(package)))
         for package, limit in limits.items()

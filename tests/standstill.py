@@ -40,8 +40,8 @@ def _state(task: Path) -> str:
 class Standstill:
     """Adds up, inside a block, how long this process was stopped or had no core.
 
-    Time in which threads of this process computed does not count, so it is no excuse that a thread
-    held the GIL.
+    Time in which threads of this process computed does not count, so a thread that holds the GIL
+    does not excuse a late wait.
 
         with Standstill() as stood:
             ...

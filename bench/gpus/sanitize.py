@@ -28,7 +28,7 @@ WRONG: Final = 77  # the sanitizer's exit code for errors found
 
 
 def run(rounds: int) -> list[Row]:
-    """Run the chosen samples once under each tool, and print the results; there are no rows.
+    """Run the chosen samples once under each tool, print the results, and return an empty list.
 
     Raises  Failed that names the tools that found errors, or were too slow
     """

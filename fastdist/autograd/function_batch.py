@@ -1,4 +1,4 @@
-"""A user's Function under `vmap`: its methods get batches, its Node the values inside them."""
+"""A user's Function under `vmap`: its methods get batches; its Node gets the batches' values."""
 
 # Note [Functions of a batch]
 # Graphs and tangents belong to the values inside batches. So a call with batches becomes a call of

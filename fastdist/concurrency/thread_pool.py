@@ -84,7 +84,7 @@ class Waiting(Enum):
     """The result of lend_slot, to be passed to take_slot_back."""
 
     LENT = auto()
-    KEPT = auto()  # too many slots are lent already
+    KEPT = auto()  # the work keeps its slot, because MAX_LOANS slots are lent
 
 
 class Work:
@@ -109,7 +109,7 @@ class Source(Protocol):
 
 
 class ThreadPool:
-    """Threads that are started on demand; one at a time, the leader, reads a source.
+    """Threads that are started on demand. At most one thread at a time, the leader, reads a source.
 
     Thread  any thread may call any method
     """

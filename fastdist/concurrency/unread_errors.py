@@ -93,7 +93,8 @@ class _Entry:
 
 
 class UnreadTogether:
-    """The errors of collected Futures: one warning lists all unread errors.
+    """The errors of the Futures that one call of collect_all has joined. One warning lists all
+    errors that were not read.
 
     The warning is logged when the last of these Futures is dropped, because each Unread
     references this object.

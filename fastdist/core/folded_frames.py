@@ -7,6 +7,7 @@ call `fastdist.utils.fold_tracebacks(False)`.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import traceback
@@ -130,6 +131,14 @@ def folds(function: F) -> F:
             raise
 
     return call  # type: ignore[return-value]
+
+
+def fold_constructor(cls: Any) -> None:
+    """Let the constructor of a class remove fastdist's frames from tracebacks of its errors."""
+    given = cls.__dict__["__init__"]
+    cls.__init__ = folds(given)
+    # inspect.getfullargspec ignores `__wrapped__`.
+    cls.__init__.__signature__ = inspect.signature(given)
 
 
 def _is_called_by_user(frame: FrameType) -> bool:

@@ -152,9 +152,9 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
     Args:
         batch: The samples.
         collate_fn_map: Maps a class, or a tuple of classes, to a function with the parameters
-            (batch, *, collate_fn_map). The entry of exactly the first sample's class has priority;
-            otherwise the first entry of a base class is used. Containers that are not in the map
-            are collated part by part.
+            (batch, *, collate_fn_map). An entry for the first sample's own class has priority. If
+            there is none, the first entry for a base class is used. Containers that are not in the
+            map are collated part by part.
 
     Raises  TypeError for samples that are neither in the map nor containers
     """

@@ -171,7 +171,7 @@ def checked(
                 if ours is None:
                     explain(error, lambda: fault_of_call(function, args, kwargs))
                     raise
-            return call(*ours[0], **ours[1])  # nothing has run: Python rejected the keywords before
+            return call(*ours[0], **ours[1])  # `function` ran nothing: Python rejected the keywords
         except Exception as error:
             fold(error)
             raise

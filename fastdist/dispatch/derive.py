@@ -1,9 +1,10 @@
 """The body of a pointwise op, and its derivatives, which are made from the partials.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
-and the op's numbers. If a partial mentions `g`, it is not a factor of g but the whole linear map of
-g, such as `where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN. In place of g,
-the vjp uses the gradient and the jvp uses the tangent, so vjp and jvp cannot disagree.
+and the op's numeric arguments. If a partial mentions `g`, it is not a factor of g but the whole
+linear map of g, such as `where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN.
+In place of g, the vjp uses the gradient and the jvp uses the tangent, so vjp and jvp cannot
+disagree.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ class Form:
 
     def gradient_makers(self, dtype: DType) -> Derivatives:
         """Return, for each input, a function that returns its gradient; None for an input without a
-        gradient. The function takes the inputs, all numbers of the op, `out` and `g`. `dtype` is
-        the dtype of the op's result.
+        gradient. The function takes the inputs, all numeric arguments of the op, `out` and `g`.
+        `dtype` is the dtype of the op's result.
         """
         return self.adjoints if dtype.is_complex else self.tangent_makers(dtype)
 
@@ -209,7 +210,9 @@ def adjoint_of(body: Body) -> Body:
 
 
 def with_defaults(body: Body, defaults: Mapping[str, Any]) -> Body:
-    """Return `body` with an op's numbers replaced by their defaults, and `1 * x` by `x`."""
+    """Return `body` with the numeric arguments in `defaults` replaced by these values, and `1 * x`
+    by `x`.
+    """
     tree = scalar.substitute(body.tree, {name: Literal(value) for name, value in defaults.items()})
     names = tuple(name for name in body.names if name not in defaults)
     return Body.of(_simplified(tree), names)

@@ -58,9 +58,9 @@ class Gradient(NamedTuple):
 class RecordedOp(Op[P, R]):
     """An op whose calls may be recorded, with the data from which its Node class is written.
 
-    A Node saves the op's numbers as raw arrays; all other attributes are in the Route. `fresh`
-    promises that the gradient functions return neither g, nor a view of g, nor a saved value. The
-    derivative of a `piecewise` op is piecewise constant: see Note [Functions in steps].
+    A Node saves the op's numeric arguments as raw arrays; all other attributes are in the Route.
+    `fresh` promises that the gradient functions return neither g, nor a view of g, nor a saved
+    value. The derivative of a `piecewise` op is piecewise constant: see Note [Functions in steps].
     """
 
     number_names: tuple[str, ...] = ()
@@ -257,7 +257,7 @@ _NAMES: Final = {f"_{one.__name__}": one for one in _CALLED} | {"__name__": None
 class NodeWriter:
     """The source text of one Node class.
 
-    `saved` are the inputs that some gradient needs, and `numbers` the op's numbers that some
+    `saved` are the inputs that some gradient needs, and `numbers` the numeric arguments that some
     gradient needs. `results` has the needed names among "out", "others" (the results after the
     first) and "outs" (all results).
     """

@@ -50,11 +50,11 @@ from .tangents import carry, combined
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
 # PyTorch: a loss may be scaled by 65536, which float16 cannot hold. Only numbers that are compared
 # with elements, or that replace elements, are first rounded to the half type. `exact` names the
-# parameters whose numbers are not rounded: by default the op's own numbers, and for a few ops a
-# number in place of a tensor. A 0-d tensor of a wider dtype is not rounded if `scaled_by` names its
-# parameter. A 0-d tensor may be rounded where a number is not, so a call with a tensor and a call
-# with a number must not share a Route: tensors made from numbers next to half types have a separate
-# layout, Layout.of_number.
+# parameters whose numbers are not rounded: by default the op's numeric arguments, and for a few ops
+# also a number in place of a tensor. A 0-d tensor of a wider dtype is not rounded if `scaled_by`
+# names its parameter. A 0-d tensor may be rounded where a number is not, so a call with a tensor
+# and a call with a number must not share a Route: tensors made from numbers next to half types have
+# a separate layout, Layout.of_number.
 
 _ANY_NUMBER = (bool, int, float, complex)
 
@@ -63,13 +63,13 @@ class PointwiseOp(GeneralPath[P, R]):
     """An op that is one scalar body.
 
     `dtype` is one of DTYPE_RULES, and `numbers` is one of NUMBER_RULES. takes_complex=True means
-    that the body is right for complex numbers too, and that each partial is holomorphic, or is
-    conj(g). `held` names the attributes whose values the result's dtype must be able to hold,
-    although the bodies of half types use these values in float32. `factors` names the attributes
-    that scale an operand and do not affect the result's dtype. For `exact` and `scaled_by` see Note
-    [Numbers next to half types]. piecewise=True means that the slope is piecewise constant: see
-    Note [Functions in steps] in node_writer.py. `tails` are partials without cancellation: see Note
-    [Tails] in derive.py.
+    that the body is right for complex numbers too, and that each partial is holomorphic, or is the
+    text "conj(g)" for the gradient g of the result. `held` names the attributes whose values the
+    result's dtype must be able to hold, although the bodies of half types use these values in
+    float32. `factors` names the attributes that scale an operand and do not affect the result's
+    dtype. For `exact` and `scaled_by` see Note [Numbers next to half types]. piecewise=True means
+    that the slope is piecewise constant: see Note [Functions in steps] in node_writer.py. `tails`
+    are partials without cancellation: see Note [Tails] in derive.py.
     """
 
     __slots__ = (
@@ -182,8 +182,8 @@ class PointwiseOp(GeneralPath[P, R]):
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:
         """Register `tell`, a check for cases that PyTorch refuses. It takes `dtypes`, the dtypes of
-        the operands. It may also take `operands`, the operands followed by the op's numbers. It
-        returns the error's message, or None if it accepts the call.
+        the operands. It may also take `operands`, the operands followed by the numeric arguments.
+        It returns the error's message, or None if it accepts the call.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
         self.refusals.append(tell)
@@ -221,7 +221,7 @@ class PointwiseOp(GeneralPath[P, R]):
             # promotion.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         if self.refusals:
-            # The checks get the operands' own dtypes, which the op's numbers have not promoted.
+            # The checks get the operands' own dtypes, before numeric arguments promote them.
             self.require_meaning(operands)
         if not self.takes_complex:
             require_no(self.called, "is_complex", (found,))
@@ -382,8 +382,8 @@ class PointwiseOp(GeneralPath[P, R]):
         for i, (name, number) in enumerate(zip(form.body_names, given, strict=True)):
             if isinstance(number, Tensor):
                 continue
-            # A number in place of an operand wraps around in an integer dtype; the op's own numbers
-            # do not.
+            # A number in place of an operand wraps around in an integer dtype; a numeric argument
+            # does not.
             if name in self.held:
                 require_held(number, compute)
             exact = self.dtype_rule == "first" or name in form.number_names

@@ -53,7 +53,9 @@ def find_route(form: Form, layout: Layout) -> Route:
 
 
 def new_route(form: Form, layouts: Sequence[Layout], out_layout: Layout, compute: DType) -> Route:
-    """Return a Route with gradients to a result of out_layout; `run` and `write` are not set."""
+    """Return a Route whose result has `out_layout`. Its gradients are set; `run` and `write` are
+    not.
+    """
     plan = Plan(out_layout.shape, out_layout.dtype, compute=compute)
     route = Route(form.op, (), tuple(layouts), plan, form)
     route.layout = out_layout

@@ -489,7 +489,7 @@ def _short_path(
     """Return the lines of op's short path. An op with numbers has two paths; the first is for
     numbers at their defaults.
     """
-    # A check registered by `refusal` may read the op's numbers; no short path runs such a check.
+    # A check registered by `refusal` may read numeric arguments; no short path runs such a check.
     checks = op.form is not None and bool(op.attributes) and op.form.op.looks_at_operands
     lines = [general]
     if not checks:
@@ -532,7 +532,7 @@ def _constants(form: Form, target: str) -> list[str]:
 def _exact(form: Form, name: str) -> str:
     if name not in form.op.exact:
         return ""
-    # A check registered by `refusal` reads all numbers that follow the first operand.
+    # A check registered by `refusal` reads all numeric arguments that follow the first operand.
     return ", True, False" if form.op.looks_at_operands and name != form.op.tensors[0] else ", True"
 
 

@@ -144,8 +144,8 @@ _UNKNOWN = str(inspect.Parameter.empty)
 
 @lru_cache(maxsize=1024)
 def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
-    """Return the kinds of value that a parameter accepts. If the annotation is not a union of keys
-    of `_KINDS`, such as `DeviceLike` or `int | Sequence[int]`, the parameter's name decides.
+    """Return the kinds of value that a parameter accepts. The parameter's name decides if a part of
+    the annotation is not a key of `_KINDS`, as in `DeviceLike` or `int | Sequence[int]`.
     """
     if annotation == OPERAND:
         return ("Tensor",)  # errors name only the type that users pass most
@@ -167,7 +167,7 @@ def _by_name(names_of: dict[str, str]) -> dict[str, str]:
     return {name: kinds for kinds, names in names_of.items() for name in names.split()}
 
 
-# The kinds for parameters whose annotation is not a union of keys of `_KINDS`, by their names.
+# By the parameter's name, its kinds if a part of its annotation is not a key of `_KINDS`.
 _BY_NAME = _by_name(
     {
         "DType | None": "dtype",

@@ -69,7 +69,8 @@ def is_cpu(node: Node) -> bool:
 
 
 def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -> None:
-    """Run the pass from `roots`, pairs of edge and gradient array; the newest ready Node is first.
+    """Run the pass from `roots`, pairs of edge and gradient array. Of the Nodes that are ready, the
+    newest Node runs first.
 
     Note    gradients are raw arrays; a sum is computed in place only if this pass has allocated the
             array that it overwrites

@@ -78,8 +78,8 @@ class GradPass:
     def run(
         self, roots: Sequence[tuple[Any, Tensor]], keep: bool, recorded: bool
     ) -> list[Tensor | None]:
-        """Run the pass from `roots`, pairs of edge and gradient; the newest ready Node is first.
-        Return the captures.
+        """Run the pass from `roots`, pairs of edge and gradient. Of the Nodes that are ready, the
+        newest Node runs first. Return the captures.
 
         Note    gradients are raw arrays, or Tensors if the pass is recorded
         """

@@ -78,8 +78,9 @@ def levels_in(extra: Extra) -> tuple[ForwardADLevel, ...]:
 
 
 def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
-    """Return the tensor from whose tangent a view's tangent is made, and the view ops that make it;
-    None if the tensor with this Extra has its own tangent.
+    """Return, for the tensor with this Extra, its root and the view ops that lead from the root to
+    it. These view ops make the tensor's tangent from the root's tangent. Return None if the tensor
+    is not a view, or has its own tangent.
     """
     if extra is None or extra.base is None or extra.tangent_root is OWN_TANGENT:
         return None

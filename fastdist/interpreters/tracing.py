@@ -200,8 +200,8 @@ def _notify(is_open: bool) -> None:
 
 
 def active_recorder() -> Recorder | None:
-    """Return this thread's recorder; None if there is none, or inside a call that is recorded as
-    one call.
+    """Return this thread's recorder. Return None if there is none, or if a function is running that
+    the recorder records as a single call, without the calls inside the function.
 
     Note    called only while modes.tracers is not zero
     """
@@ -253,8 +253,8 @@ def traced(
     args: tuple[Any, ...],
     run: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return function(*args) and record it as one call; if `run` is given, call `run` instead of
-    `function`.
+    """Return function(*args), and record this call without the calls inside it. If `run` is given,
+    run(*args) computes the result, but the recorded function is `function`.
     """
     recorder.busy = True
     try:

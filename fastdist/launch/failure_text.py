@@ -22,7 +22,8 @@ _ASIDES = (b"Exception in thread ", b"Exception ignored in", b"Error in atexit",
 # The last line of a traceback: the exception's class, alone or with its message. All lines of the
 # traceback above it are indented.
 _RAISED = re.compile(rb"(?:  \| )?([^\s:|+][^\s:]*(?::.*)?)", re.DOTALL)
-# An error that says which other worker was lost. The rank follows the worker's name, or is first.
+# An error that says which other worker was lost. The rank of that worker follows "(rank " or
+# "worker " in the message. The message of a CollectiveLostError begins with "rank " and the rank.
 _LOST = re.compile(
     rb"(?:[^\s:]+\.)?(?:(?:Worker|Owner)LostError: .*?(?:\(rank |worker )"
     rb"|CollectiveLostError: rank )(\d+)"

@@ -54,8 +54,8 @@ class _Stream:
 class LastWords(NamedTuple):
     """The traceback with which a worker ended, and its start in time.monotonic().
 
-    `reference` is set for a worker that ended without a traceback, for example by sys.exit("text"):
-    it contains the last line of the worker's stderr, which was shown before. Otherwise it is empty.
+    If a worker ended without a traceback, for example by sys.exit("text"), `reference` contains the
+    last line of the worker's stderr, which is already on the screen. Otherwise it is empty.
     """
 
     text: list[bytes]

@@ -9,7 +9,7 @@ from ..compiler import runs_as_it_is
 from ..core.device import Device, no_such_device
 from ..core.dtypes import DType, bfloat16, float16, float32, float64
 from ..core.errors import DeviceError, NoDataError
-from ..core.folded_frames import fold, folds
+from ..core.folded_frames import fold, fold_constructor
 from ..core.memory_format import MemoryFormat, preserve_format
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
@@ -93,7 +93,7 @@ class Module(StateDict):
         super().__init_subclass__(**options)
         own = vars(cls)
         if "__init__" in own and str(own.get("__module__")).startswith("fastdist."):
-            cls.__init__ = folds(own["__init__"])  # type: ignore[method-assign]
+            fold_constructor(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):

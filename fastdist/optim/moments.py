@@ -7,7 +7,7 @@ from typing import Any
 from .fused import direction
 from .optimizer import Group
 
-# The names of numbers in the lines of `follow`. Decoupled decay multiplies parameters by `keep`.
+# The names of the scalars in `follow`'s lines. Decoupled decay multiplies parameters by `keep`.
 FOLLOWED = ("new", "beta", "new_square", "decay", "keep")
 
 

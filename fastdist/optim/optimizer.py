@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..core.caller_warning import is_ours
 from ..core.errors import ShapeError
-from ..core.folded_frames import folds
+from ..core.folded_frames import fold_constructor
 from ..core.missing import find_late
 from ..core.short_repr import short_repr
 from ..dispatch.op import PLAIN
@@ -101,7 +101,7 @@ class Optimizer(HasHooks):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__init__" in cls.__dict__ and cls.__module__.startswith("fastdist."):
-            cls.__init__ = folds(cls.__dict__["__init__"])  # type: ignore[method-assign]
+            fold_constructor(cls)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 

@@ -31,9 +31,10 @@ def run_program(
     """Run a program for each of several parameters.
 
     `columns` has one list for each array of the program, with one Tensor per parameter. `numbers`
-    has one row per parameter. A row contains numbers, or Tensors of one element. If all parameters
-    share one row, it may contain columns: Tensors with one element per parameter, see Note [Numbers
-    on a device]. `skip` is a Tensor of one element; if it is not 0, nothing changes.
+    has one row per parameter: the program's scalars, each a number or a Tensor of one element. If
+    all parameters share one row, a scalar may also be a column, a Tensor with one element per
+    parameter: see Note [Numbers on a device]. `skip` is a Tensor of one element; if the element is
+    not 0, nothing changes.
 
     Contiguous parameters of one dtype and device share one launch. With grad mode on, each line is
     recorded for autograd.
@@ -127,7 +128,7 @@ def _launch_given(
     at: int,
     skip: Tensor | None,
 ) -> None:
-    """Run one launch per row of numbers, some of which are on the device. The parameters are those
+    """Run one launch per row of scalars, some of which are on the device. The parameters are those
     from position `at` on.
     """
     begin = 0

@@ -173,9 +173,10 @@ class Generator:
     def go_to(self, mark: Bookmark) -> None:
         """Continue from a bookmark.
 
-        Raises  RuntimeError if the bookmark was made during a capture and this generator is not in
-                the same capture, or if only this generator is in a capture: a graph's numbers
-                change with each replay
+        Raises  RuntimeError if the bookmark was made in one capture, and this generator is in
+                another capture or in none; or if the bookmark was made outside of captures, and
+                this generator is in a capture. A graph draws new numbers at each replay, so numbers
+                from elsewhere cannot be repeated in it
         """
         if mark.captured is not self.captured:
             raise RuntimeError(

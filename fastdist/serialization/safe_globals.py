@@ -53,8 +53,8 @@ Call = Callable[[tuple[Any, ...], Budget], Any]
 
 def plain_call(thing: Any) -> Call | None:
     """Return the handler for calls of `thing`; None if it is not a listed class or function."""
-    # The look-up hashes `thing`, so values of other types are excluded before: for example, the
-    # hash of a tuple with shared parts takes exponential time.
+    # The look-up hashes `thing`, so values of other types are excluded before the look-up. For
+    # example, the hash of a tuple with shared parts takes exponential time.
     return _PLAIN.get(thing) if isinstance(thing, _CALLED) else None
 
 

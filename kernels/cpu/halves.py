@@ -70,8 +70,9 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
 
 
 def _of_bytes(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that calls `kernel`, which moves elements, with arrays of float8 types as
-    bytes: in such a type NumPy's zero may be NaN.
+    """Return a function that calls `kernel`, which moves elements or writes zeros. It views arrays
+    of float8 types as arrays of bytes, because a 0 that NumPy writes into an array of such a type
+    may become NaN.
     """
 
     def run(*arguments: Any) -> None:

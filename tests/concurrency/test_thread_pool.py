@@ -94,10 +94,10 @@ def test_looks_become_rare_where_leaders_are_at_work_and_never_stuck(
 
     for _ in range(LOOKS_IN_VAIN + 9):
         source.give(functools.partial(be_seen, 1))
-    source.give(functools.partial(be_seen, 2))  # two looks see the same work, so it is stuck
+    source.give(functools.partial(be_seen, 2))  # two checks see the same work, so it is stuck
     source.give(functools.partial(be_seen, 1))
     assert next_naps(LOOKS_IN_VAIN - 1) == [LOOK_EVERY_S] * (LOOKS_IN_VAIN - 1)
-    # Every second nap is short, so that the look after it can find that the same work still runs.
+    # Every second nap is short, so that the check after it can find that the same work still runs.
     assert next_naps(10) == [LOOK_EVERY_S, LAZY_LOOK_EVERY_S] * 5
     assert next_naps(2) == [LOOK_EVERY_S] * 2
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -133,6 +135,13 @@ def test_the_text_of_an_error_raised_inside_fastdist_says_how_to_see_where() -> 
         trace = trace.tb_next
     inside = "(raised inside fastdist; FASTDIST_TRACEBACKS=full on that worker shows where)"
     assert traceback_text(error.with_traceback(trace)) == inside
+
+
+@pytest.mark.parametrize("constructor", [fd.nn.Linear.__init__, fd.optim.SGD.__init__])
+def test_a_constructor_keeps_its_arguments_for_every_reader(constructor: Any) -> None:
+    told = inspect.getfullargspec(constructor)
+    assert (told.varargs, told.varkw) == (None, None)
+    assert [*told.args, *told.kwonlyargs] == [*inspect.signature(constructor).parameters]
 
 
 def test_the_environment_turns_folding_off() -> None:

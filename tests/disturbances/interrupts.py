@@ -38,8 +38,8 @@ class Signal:
         self._looks: dict[FrameType, bool] = {}
 
     def during(self, function: Callable[[], object], number: int) -> bool:
-        """Call `function`, run the handler at its place `number`, from 0; return if the handler
-        ran.
+        """Call `function`. Run the handler at one place in it: place `number`, counted from 0.
+        Return whether the handler ran.
         """
         self.struck, self._left = False, number
         before, collects = sys.gettrace(), gc.isenabled()

@@ -1,4 +1,4 @@
-"""The gradients and errors of a backward pass, in both loops."""
+"""The gradients and errors of a backward pass, in the inline loop and in the engine."""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ class Sides:
             self.our_xs = [translation.tensors[id(x)] for x in self.xs]
 
     def states_differ(self) -> str | None:
-        """Return how names and shapes of states differ; fastdist's module loads PyTorch's values."""
+        """Return how names, shapes or dtypes of the states differ. If none differ, load the
+        values of PyTorch's module into fastdist's module.
+        """
         translation = Translation(self.torch)
         state = {name: translation.value(x) for name, x in self.theirs.state_dict().items()}
         mine = self.ours.state_dict()

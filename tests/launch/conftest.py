@@ -168,7 +168,7 @@ def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., 
         is_child: bool = False,
         starts_workers: bool = False,
     ) -> Run:
-        # Two nodes in one test run different scripts.
+        # Each call writes another file, so that two nodes of a test can have different scripts.
         script = tmp_path / f"worker{len(list(tmp_path.glob('*.py')))}.py"
         script.write_text(textwrap.dedent(text))
         return run_command(

@@ -343,7 +343,7 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
 
 def be(arguments: Sequence[str]) -> NoReturn:
     """Run `python ARGUMENTS` in this process, and exit."""
-    if os.environ.get("OMP_NUM_THREADS") == "1":  # a new interpreter would read this
+    if os.environ.get("OMP_NUM_THREADS") == "1":  # libraries read this when an interpreter starts
         # OpenBLAS starts threads in this call. If the program blocks a signal and waits for the
         # signal, these threads must not receive it. An interpreter without imports has no threads.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -238,13 +238,14 @@ def test_a_folder_that_hides_the_package_is_an_error_before_anything_starts(
     (tmp_path / "beside.py").touch()
     monkeypatch.chdir(tmp_path)
     program = ["-m", "beside"] if as_module else [str(tmp_path / "beside.py")]
-    # As with an editable install: no entry of sys.path contains the package.
+    # As in an editable install, no entry of sys.path contains the package.
     checkout = Path(fastdist.__file__).parents[1]
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if Path(entry) != checkout])
     with pytest.raises(SystemExit) as told:
         parse_options(program)
     assert told.value.code == 2
-    # If sys.path contains the package, it is found although the folder comes first.
+    # If an entry of sys.path contains the package, Python finds it, although the empty folder of
+    # the same name comes first.
     monkeypatch.setattr(sys, "path", [*sys.path, str(checkout)])
     assert parse_options(program).is_module == as_module
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.standstill import freeze
 
-# A node is lost after this silence; launchers send a heartbeat twice a second.
+# A node is lost after this many seconds without a heartbeat; launchers send two a second.
 _LOST_S = "3"
 _TEXT = """
 import os, signal

@@ -30,7 +30,7 @@ class FakeWorker:
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the clock, as a list with one number."""
+    """Replace the clock by a list with one number, its time; return the list."""
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     return clock

@@ -51,7 +51,7 @@ def test_a_list_ends_where_cuda_ends_it(count: Any) -> None:
     count(None)
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,0"}) == ["1"]
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}) == []
-    count(2)  # the driver knows only the first two of these
+    count(2)  # the driver has GPUs 0 and 1, so a list ends before 9
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,0,9,3"}) == ["1", "0"]
 
 

@@ -132,7 +132,7 @@ def test_a_file_that_takes_no_more_leaves_its_stream_to_the_screen() -> None:
 def test_logs_that_cannot_be_opened_are_told_and_the_job_runs(
     start_run: Any, tmp_path: Path
 ) -> None:
-    # The folder is removed when the worker's first life has ended.
+    # In its first life, the worker writes a file in place of the folder that its second life needs.
     text = f"""
     import glob
     if not count:

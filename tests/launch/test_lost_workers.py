@@ -41,7 +41,7 @@ def test_each_lost_worker_is_passed_on_once_and_what_lost_ones_declare_is_ignore
     closing = threading.Event()
     watch = LostWorkers(lambda: store, tell, closing)
     store.append(DECLARED_LOST, line(3, 2, 2))  # a second worker declares worker 2 lost
-    store.append(DECLARED_LOST, line(2, 1, 1))  # worker 2 is lost itself: ignored
+    store.append(DECLARED_LOST, line(2, 1, 1))  # ignored, because worker 2 is itself lost
     store.append(DECLARED_LOST, line(1, 5, 5, hangs=True) + line(1, 5, 5))
     store.append(DECLARED_LOST, line(1, 9, 9))
     assert has_last.wait(20.0)

@@ -37,7 +37,7 @@ def test_a_return_and_a_newline_in_two_chunks_are_one_end() -> None:
 def test_several_returns_before_a_newline_are_one_end_whatever_pieces_they_come_in(
     rest: list[bytes],
 ) -> None:
-    # As in a Windows text file that was written in text mode.
+    # A Windows text file that is written in text mode has such line ends.
     assert _split(b"one\r", *rest) == [Line(b"one", True), Line(b"one", False)]
 
 

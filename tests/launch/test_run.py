@@ -322,7 +322,7 @@ def test_a_ctrl_z_suspends_the_workers_until_the_job_goes_on(start_run: Any) -> 
         until = time.monotonic() + 5.0
         while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
             assert time.monotonic() < until, f"worker {pid} runs on"
-        os.kill(pid, signal.SIGUSR1)  # waits for this signal
+        os.kill(pid, signal.SIGUSR1)  # the worker waits for this signal
     run.process.send_signal(signal.SIGCONT)
     assert run.end(5.0) == 0
 

@@ -22,7 +22,7 @@ print(os.environ["LOCAL_RANK"], sys.argv[1:], torch.nn.__name__)
 
 
 def test_it_starts_workers_in_which_torch_is_fastdist(tmp_path: Path) -> None:
-    """Start the command like a program for torchrun."""
+    """Start the command with options that programs pass to torchrun."""
     script = tmp_path / "worker.py"
     script.write_text(_SHOWS)
     line = ["as-torch", "-m", "torch.distributed.run", "--master_port=0"]

@@ -17,7 +17,7 @@ from tests.namespace.public_modules import public_modules
 _REST, _BY_NAME = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 # Defaults that a reader cannot interpret.
 SENTINEL = re.compile(r"<absent>|<object object|<bound method|<fastdist\.\S+ object at|environ\(")
-# PyTorch's signatures of these have *args and **kwargs too, which are passed to any function.
+# In PyTorch, these names have *args and **kwargs too, which are passed to a function of any kind.
 PASSED_ON = words(
     """
     Tensor Module LogSigmoid NLLLoss2d Identity Sigmoid Softmax2d

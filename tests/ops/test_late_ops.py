@@ -1,4 +1,4 @@
-"""`late_ops` finds ops by name whose modules are imported later."""
+"""`late_ops` finds ops by their names, also ops of modules that are imported after late_ops."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ WIDER: dict[str, tuple[str, ...]] = {
 # By id, dtypes in which results differ: PyTorch's numbers are an accident, or one valid choice.
 OTHERWISE = {
     "as_strided_scatter-0": COMPLEX,  # PyTorch omits the gradient of kept elements
-    "ldexp-0": COMPLEX,  # PyTorch's gradient has an integer 2**other: 0 for -2
+    "ldexp-0": COMPLEX,  # PyTorch's gradient uses 2**other in integers, which is 0 for other = -2
     "interpolate-0": ("uint8",),  # PyTorch's fixed-point weights differ by one
     "topk-2": (*WHOLE, *WIDE_UNSIGNED),  # equal elements in another order
     **{f"local_response_norm-{i}": ("int64",) for i in (1, 2, 3)},  # mean of integers

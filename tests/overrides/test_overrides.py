@@ -80,7 +80,7 @@ def asked_for() -> list[Any]:
 # ---- Every public name --------------------------------------------------------------------------
 
 
-# Packages whose functions take no Tensors, or implement overriding in another way.
+# Packages whose functions have no Tensor arguments, or implement overriding in a different way.
 NOT_OPS = ("core", "dispatch", "random_numbers")
 
 

@@ -182,7 +182,7 @@ def test_any_flipped_bit_elsewhere_is_an_error_or_changes_nothing(sound: bytes) 
 
 
 def test_records_that_all_lie_in_one_place_are_an_error() -> None:
-    # A table that refers to one megabyte a thousand times.
+    # The table of the archive refers to the same 100,000 bytes a hundred times.
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("a/data.pkl", b"\x80\x02N.")

@@ -17,8 +17,8 @@ import pytest
 from tests.suite.cpu_report import file_of
 
 BOUND_S: Final = 45.0
-# The number of tests that a file contributes in each turn. Of the 39 files, a few have thousands of
-# slow tests; running all of these would leave no time for the other files.
+# The number of tests that a file contributes in each turn. A few of the 39 files have thousands of
+# slow tests; running all of them would leave no time for the other files.
 _IN_TURN: Final = 3
 # Files and folders whose tests try thousands of seeds, for up to a minute of CPU each. On a busy
 # machine such a test would be ended as hanging; on any machine it would leave no time for others.

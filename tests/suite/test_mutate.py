@@ -313,7 +313,7 @@ def test_a_run_goes_on_where_one_before_it_was_ended(
     with (tmp_path / ".mutate" / "fastdist-small" / "verdicts.jsonl").open("a") as file:
         file.write('{"name": ["fastdist/sma')  # the run may have ended during a write
     assert list(mutate.look_at(tmp_path, SMALL, [killed, unlocked], 1)) == first
-    # A new test may detect a survivor, so only the verdicts on caught breaks are kept.
+    # A new test may detect a survivor, so only the verdicts on caught mutants are kept.
     with (tmp_path / "tests" / "small" / "test_sums.py").open("a") as file:
         file.write("\n\ndef test_there_is_a_lock() -> None:\n    assert sums._lock is not None\n")
     known = Log(tmp_path, SMALL.folder, SMALL.test_files(tmp_path))

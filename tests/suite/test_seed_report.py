@@ -15,7 +15,9 @@ from tests.seed_rows import FAMILIES, OWED, ROWS
 
 
 def report_of(*outcomes: tuple[str, str, str]) -> SeedReport:
-    """Return the report after a test of rows C1 and C2, or C1 alone, gave the given outcomes."""
+    """Return a report on tests with these outcomes, each a tuple (test, phase, outcome). The test
+    "both" belongs to the rows C1 and C2; any other test belongs only to C1.
+    """
     report = SeedReport()
     for node, when, outcome in outcomes:
         rows = ("C1", "C2") if node == "both" else ("C1",)

@@ -176,7 +176,8 @@ class DistEngine:
             fresh = not batch.to.is_self
             starts = self._arrive(context, task.part, came, fresh=fresh)
             self._work(task, starts, outbox)
-        # Complete the batch only after this work, so that the pass does not look finished before.
+        # Complete the batch only after this work. Otherwise the pass could seem to have finished
+        # while the work is still to be done.
         batch.sent.try_complete(None)
 
     def _tell_unused(

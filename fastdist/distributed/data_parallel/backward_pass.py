@@ -1,4 +1,4 @@
-"""Finds the outputs of a forward, the parameters that they depend on, and the pass from them."""
+"""Finds a forward's output tensors, the parameters below them, and the kind of the current pass."""
 
 from __future__ import annotations
 

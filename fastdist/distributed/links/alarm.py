@@ -54,8 +54,9 @@ def error_of(kind: int, text: str) -> CollectiveError:
     return _ERRORS.get(kind, CollectiveError)(text)
 
 
-# The longest interval between two checks during a wait. The checks are needed because a failure
-# that is reported in a machine's memory only wakes threads that sleep on counters in this memory.
+# The longest interval between two checks during a wait. The checks are needed because members also
+# report failures in the memory that they share on a machine. Such a report wakes only threads that
+# sleep on counters in this memory.
 LOOK_S: Final = 0.5
 # The time in which the last message of a member that has ended may still arrive.
 REASON_S: Final = 0.1
@@ -76,10 +77,11 @@ class Alarm:
         # This function is called with the members that others have waited for longer than the
         # notice interval.
         self.on_late: Callable[[Sequence[int]], None] = _ignore
-        # Functions that each wake one kind of waiting thread, which then checks for failures.
+        # Functions that are called after a failure. Each wakes the threads of one kind of wait,
+        # which then check for failures.
         self.wakers: list[Callable[[], None]] = []
-        # This function raises a failure that members of this machine have reported in its memory;
-        # such reports call no waker.
+        # This function raises a failure that a member on this machine has reported in the memory
+        # that the members share. After such a report, the functions in `wakers` are not called.
         self.read_reports: Callable[[], None] = _read_none
 
     def set(self, error: Exception) -> bool:

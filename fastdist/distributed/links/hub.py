@@ -198,7 +198,8 @@ class Hub:
             self._declare_lost(peer, "nothing listens at its address any more")
 
     def require_there(self, ranks: Sequence[int]) -> None:
-        """Check that no process with these global ranks was lost, unless another one replaced it.
+        """Check that no process with these global ranks was lost, except processes that were
+        replaced.
 
         Raises  CollectiveLostError with the name of a lost process
         """
@@ -268,7 +269,9 @@ class Hub:
             peer.lock.release()
 
     def has_lane_to(self, record: Record) -> bool:
-        """Return whether this process has a lane to another one, and may have sent messages."""
+        """Return whether this process has a lane to the process of `record`, and so may have sent
+        messages to it.
+        """
         with self._lock:
             peer = self._peers.get(record.incarnation)
         return peer is not None and peer.lane is not None

@@ -97,10 +97,10 @@ class Movement:
     def exchange(
         self, call: Call, pieces: Sequence[Bytes], outs: Sequence[Bytes], waiting: Waiting
     ) -> None:
-        """Meet all members, and fill outs[member] with the piece that it has for this member.
+        """Meet all members. Send pieces[i] to member i, and fill outs[i] with what member i sends.
 
         Raises  CollectiveMismatchError, on all members, if a member sends more or fewer bytes to
-                another one than that one expects
+                another member than the receiver expects
         """
         mine = [piece.nbytes for piece in pieces] + [out.nbytes for out in outs]
         tables = self._meet_with_tables(call, mine, waiting)

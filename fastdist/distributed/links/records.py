@@ -240,7 +240,7 @@ class Records:
             ready = poller.poll(0)
         elif not ready:
             self._is_flowing = False
-            # A member that has left may have sent the awaited data before. The end of its
+            # A member that has left may have sent the awaited data before it left. The end of its
             # connection shows that no more data follows.
             missing = self.previous if reads else self.next
             left_s = waiting.look([missing], REPORT_S, awaits_left=True)

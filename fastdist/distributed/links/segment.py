@@ -21,7 +21,8 @@ Bytes = NDArray[np.uint8]
 # A segment has one head per member of the machine, then small slots, rings and the board:
 #   head     64-bit words, such as counters, each kind on a separate cache line; two texts of calls,
 #            the text of a failure, the text of a difference between machines, and two tables of
-#            sizes. Only the member writes to its head, but a waker also changes SLEEPS and FUTEX.
+#            sizes. Only the member writes to its head, except that a member that wakes it changes
+#            SLEEPS and FUTEX.
 #   small    two slots per member, for contributions of at most SMALL_BYTES to a meeting
 #   rings    RING_BLOCKS blocks per member, for contributions to a sum
 #   board    results, and large contributions; all members read it, and each part has one writer
@@ -36,7 +37,7 @@ STAGE: Final = 0  # the number of meeting points that the member has reached
 IN: Final = 8  # the number of blocks of sums that the member has written to its ring
 OUT: Final = 16  # the number of blocks of sums that the member has reduced
 SLEEPS: Final = 24  # 1 while the member sleeps or is about to sleep, else 0
-FUTEX: Final = 32  # the word on which the member sleeps; a waker changes the word
+FUTEX: Final = 32  # the word on which the member sleeps; a member that wakes it changes the word
 FAILURE: Final = 40  # the kind of failure (alarm.py) if the member has failed or left, else 0
 FAILURE_BYTES: Final = 41  # the length of the text that describes the failure
 GONE: Final = 42  # 1 when the member has left and the others have read all its messages

@@ -478,7 +478,8 @@ def connect(place: Place) -> MpiTransport:
     """Return the transport of a new group; all members of the group must call this function.
 
     Raises:
-        CollectiveError: MPI allows only one thread, or orders the processes differently.
+        CollectiveError: MPI allows only one thread, or this process's rank in MPI is not its rank
+            in the job.
     """
     mpi = library()
     if mpi.Query_thread() < mpi.THREAD_SERIALIZED:

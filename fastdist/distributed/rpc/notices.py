@@ -3,10 +3,10 @@
 # Note [Batches of notices]
 # References end in the garbage collector, in any thread, possibly while that thread holds a lock of
 # this package. Contexts end at the end of a short `with` block. The end of a reference or a context
-# puts a note into a SimpleQueue, which is safe in a finalizer, and a separate thread sends the
-# notices. A loop of short calls or passes produces many notes, none of which is urgent. So the
-# thread wakes at the first note, waits a moment for further notes, and then sends each worker one
-# message of each kind.
+# puts a note (the content of one notice) into a SimpleQueue, which is safe in a finalizer. A
+# separate thread sends the notes. A loop of short calls or passes produces many notes, none of
+# which is urgent. So the thread wakes at the first note, waits a moment for further notes, and then
+# sends each worker all its notes of one kind in one message.
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from .workers.worker import Worker
 _logger = logging.getLogger(__name__)
 
 NAME: Final = "fastdist-rpc-notices"
-# Seconds for which notes are collected. The values that these notes release stay that much longer
-# on their owners. With 5 ms, jobs of four processes took 5 to 10 % more processor time a step.
+# Seconds for which notes are collected. The values that these notes release stay on their owners
+# for that time. With 5 ms, jobs of four processes took 5 to 10 % more processor time per step.
 TOGETHER_S: Final = 0.02
 _FLUSH_S: Final = 5.0
 _MOST: Final = 1000  # the most notes in one message

@@ -43,7 +43,7 @@ class ZapDomain(NamedTuple):
     def take_note(self) -> float | None:
         """Process the new events of the monitor; on the handler's thread.
 
-        Return the time of the next call if no event comes before; None for never.
+        Return the time of the next call if no event comes before that time; None for never.
         """
         began = time.monotonic()
         while self.events is not None and (event := self.events.try_receive()) is not None:

@@ -10,8 +10,8 @@ from typing import Protocol
 import zmq
 
 # Note [ZMQ_FD is edge triggered]
-# zmq.FD does not mean "a message is there". It means "something happened since the last look", and
-# every send, receive or read of zmq.EVENTS on the socket is a look. A look may consume the signal
+# zmq.FD does not mean "a message is there". It means "something happened since the last check", and
+# every send, receive or read of zmq.EVENTS on the socket is a check. A check may consume the signal
 # of a message that has arrived. The descriptor then does not become readable, although the socket
 # has a message. (Measured: after a send and one NOBLOCK receive, a socket can have a message while
 # poll(fd) sleeps.) Hence the rule: a thread sleeps on zmq.FD only after the socket itself has

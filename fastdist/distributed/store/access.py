@@ -147,7 +147,9 @@ def certified_client(
 
 
 def job_id(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the job, on which its keys depend: FASTDIST_JOB_ID, else empty."""
+    """Return the name of the job: FASTDIST_JOB_ID, else "". The name is one of the values from
+    which the keys of the job's members are derived.
+    """
     return environment.get("FASTDIST_JOB_ID", "")
 
 

@@ -28,9 +28,10 @@ from .store import DEFAULT_TIMEOUT
 # own record in one write. Readers need no lock: they use a record when it is complete and its
 # checksum is right. All processes apply the same records in the same order, so all have the same
 # dictionary. If nothing in a process waits for a record, the record costs this process only the
-# reading. A record is also written when a value is taken from a queue, and the op of a record never
-# waits. So a process that waits for a value polls until there is one, and takes the lock only then.
-# Thus each value goes to one process, and queues persist when a file is opened again.
+# reading. Taking a value from a queue changes the dictionary, so this op is a record as well. An op
+# in a record must not wait. So a process that waits for a value polls until the queue has one. Only
+# then does it take the lock and write the record, if no other process has taken the value. Thus
+# each value goes to one process, and queues persist when a file is opened again.
 _MAGIC = b"fastdist store 1\n"
 _HEADER = struct.Struct("<II")
 _COUNT = struct.Struct("<BI")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TextIO
 
-# A group normally forms within this time, so nothing is logged before.
+# A group normally forms within this time, so nothing is logged until it has passed.
 _FIRST_S: Final = 2.0
 # This timeout means that the wait has no limit; the line then shows no limit.
 WITHOUT_LIMIT_S: Final = 1e9

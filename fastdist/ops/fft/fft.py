@@ -383,8 +383,8 @@ def _some_axes(
 def _half_of(
     name: str, input: Tensor, s: Any, dim: Sequence[int] | None
 ) -> tuple[Tensor, tuple[int, ...], int]:
-    """Return input as a half spectrum along several axes, these axes, and the full length along the
-    last one.
+    """Return three values: input as a half spectrum; the axes of the transform; and the length of
+    the full spectrum along the last of these axes.
     """
     input = computable(input, is_complex=True)
     axes, lengths = _some_axes(name, input, s, dim)

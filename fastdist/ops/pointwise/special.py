@@ -114,8 +114,8 @@ def ndtri(input: Tensor) -> Tensor:
     "z = input * T(0.5 ** 0.5); where(input < T(-1), log(erfcx(-z) / T(2)) - z * z, "
     "log1p(erfc(z) / T(-2)))",
     ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
-    # Above 1 the derivative is computed with erfc, because erfcx overflows for large negative
-    # arguments.
+    # For input > 1 the derivative is computed with erfc instead of erfcx. There the argument of
+    # erfcx would be negative, and erfcx overflows if its argument is far below 0.
     tails=[
         (
             "far = input > T(1); low = where(far, T(0), input) * T(-(0.5 ** 0.5)); "

@@ -102,13 +102,13 @@ def noted_quotient(g: Tensor, norm: Tensor) -> Any:
 
 
 def note_product(tangent: Tensor, norm: Tensor, product: Tensor) -> None:
-    """Attach a note to the tangent of a norm: the product of the tangent and the norm."""
+    """Attach to the tangent of a norm a note with the product of the tangent and the norm."""
     _note(tangent, "_product", norm, product)
 
 
 def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes the same derivative as `made`. The function attaches a note
-    to the derivative: the derivative divided by the norm.
+    """Return a function that computes the same derivative as `made`. The function attaches to the
+    derivative a note with the quotient of the derivative and the norm.
 
     `made` and `quotient` take the same arguments: the first is the norm, and the last is g.
     `quotient` is linear in g, and returns None if the gradient at 0 is not a multiple of the norm.

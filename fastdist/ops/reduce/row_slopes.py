@@ -59,7 +59,7 @@ def length_of_rows(name: str, input: Tensor, dim: Dims, *others: Any) -> int | N
 
 
 @structured("reduce.row_slopes.var", kernel_gradients=True, fresh=True, homes="nowhere",
-            known_as="var_backward")  # fmt: skip
+            known_as="var")  # fmt: skip
 def variance_slope(grad: Tensor, input: Tensor, length: int, scale: float) -> Tensor:
     """Return grad * (input - mean) * scale for rows of `length`; grad has one number per row."""
 
@@ -78,7 +78,7 @@ def _(g: Tensor, grad: Tensor, input: Tensor, length: int, scale: float) -> Any:
 
 
 @structured("reduce.row_slopes.logsumexp", kernel_gradients=True, fresh=True, homes="nowhere",
-            known_as="logsumexp_backward")  # fmt: skip
+            known_as="logsumexp")  # fmt: skip
 def logsumexp_slope(grad: Tensor, input: Tensor, length: int) -> Tensor:
     """Return grad * softmax(input) for rows of `length`; grad has one number per row."""
 
@@ -100,7 +100,7 @@ def _(g: Tensor, grad: Tensor, input: Tensor, length: int) -> Any:
 
 
 @structured("reduce.row_slopes.norm", kernel_gradients=True, fresh=True, homes="nowhere",
-            known_as="linalg_vector_norm_backward")  # fmt: skip
+            known_as="linalg_vector_norm")  # fmt: skip
 def euclidean_slope(grad: Tensor, size: Tensor, input: Tensor, length: int) -> Tensor:
     """Return grad * input / size for rows of `length`. grad has one number per row, and size has
     the norms of the rows. No norm may be 0.

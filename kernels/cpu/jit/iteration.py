@@ -35,8 +35,8 @@ _MAX_NDIM: Final = 64
 # The functions below keep tables in 64-bit words on the stack, and pass the addresses of the words.
 # With NumPy arrays instead, Numba takes 6 s to compile the functions, not 2.3 (once per machine).
 # The helpers have no wrappers for callers from Python and C, which would take more compile time.
-# A plan consists of base addresses (count words), the shape (64 words), and strides (64 x count
-# words, one axis after the other).
+# The table `plan` describes `count` arrays. It has `count` words of base addresses, then 64 words
+# of the shape, and then 64 * `count` words of strides, one axis after the other.
 _step = compiled(inline=True)
 _part = compiled(alone=False)
 _load8, _load16, _load32 = LOAD["int8"], LOAD["int16"], LOAD["int32"]
@@ -189,10 +189,11 @@ def _swap_words(words: Any, a: Any, b: Any) -> None:
 # Note [Tiles of short rows]
 # A row costs 8 ns in addition to its elements, the time of 100 float32 elements. Therefore rows
 # that are adjacent in the output are run several at a time. An input whose rows are adjacent as
-# well is read in place. The rows of any other input, each contiguous or one repeated number, are
-# packed into a block. One row that is broadcast to all rows is packed once. On one core of an AMD
-# EPYC (Zen 4), an op on float32 arrays of shapes (13264, 1) and (13264, 16) took 1790 us before and
-# takes 50 with tiles; for (16,) and (13264, 16) it took 113 and takes 21.
+# well is read in place. The rows of other inputs are packed into a block: each of these rows is
+# contiguous, or consists of one repeated number. One row that is broadcast to all rows is packed
+# once. On one core of an AMD EPYC (Zen 4), an op on float32 arrays of shapes (13264, 1) and
+# (13264, 16) took 1790 us without tiles, and takes 50 us with tiles. For the shapes (16,) and
+# (13264, 16), these times are 113 and 21 us.
 @_part
 def _can_tile(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
     """Return whether rows, along the last simplified axis, can be run several at a time."""

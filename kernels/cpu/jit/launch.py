@@ -167,7 +167,7 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
         """Return a function for `rows` rows, and an array of words. The function takes the
         addresses of the words and of the tuple of operands. It uses threads only for many elements.
         With `checks`, it does not run the loop for operands that are not plain arrays: it returns 1
-        or, if it uses threads, raises TypeError. Without `checks`, the caller must check before.
+        or, if it uses threads, raises TypeError. Without `checks`, the caller checks the operands.
         """
         words = np.array([address, rows, n, 0, 0, id(array_type)])
         words[3:5].view(np.float64)[:] = a, b

@@ -1,7 +1,8 @@
 """Object code in memory: mapped, linked with the functions that it needs, callable from Python.
 
-Memory is first written and then made executable, never both at the same time. It is never unmapped:
-at the interpreter's exit NumPy may free arrays by compiled code, and pool threads may still run.
+Memory is first written and then made executable, never both at the same time. It is never unmapped,
+because the code may run at the interpreter's exit: NumPy may call it to free arrays, and threads of
+a pool may still run it.
 """
 
 from __future__ import annotations

@@ -342,8 +342,9 @@ def _add_product(
 
 
 def _share(work: Callable[[range], None], count: int, cost: int, tools: Tools) -> None:
-    """Run `work` for `count` units, whose largest product takes `cost` multiply-adds. Use several
-    threads if `cost` is above _FOR_THREADS and `tools` serves threads.
+    """Run `work` for `count` units. `cost` is the number of multiply-adds of the largest product
+    over all units. Use several threads if `cost` is above _FOR_THREADS, and if several threads may
+    use the functions in `tools`.
     """
     threads = 1
     if count > 1 and cost > _FOR_THREADS and tools.serves_threads:

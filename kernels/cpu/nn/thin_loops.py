@@ -36,9 +36,10 @@ def _summer(lines: int, stride: int) -> Any:
         typingctx: Any, x: Any, x_line: Any, step: Any, offsets: Any, weights: Any, taps: Any,
         first: Any, out: Any, out_line: Any, count: Any,
     ) -> Any:  # fmt: skip
-        """For each line, write `count` numbers, beginning at the address `out`. Each number is
-        `first` plus the sum of weights times the elements at `offsets` from its position in x.
-        `x_line`, `out_line` and the offsets are in bytes; `step` is in elements.
+        """For each line, write `count` numbers, beginning at the address `out`. Number i of a line
+        is `first` plus the sum of `taps` products. Product t is weights[t] times the element of x
+        that is offsets[t] bytes behind element i * step of the line. `x_line` and `out_line` are in
+        bytes, `step` is in elements.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -38,7 +38,7 @@ LIMIT: Final = CHEAP_LIMIT
 
 def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
     """Run a program on several rows of arrays; a row has one array for each program variable.
-    `numbers` has the program's numbers for each row. `arrays` holds the arrays for the first
+    `numbers` has, for each row, the program's scalars. `arrays` holds the arrays for the first
     variable, row by row, then the arrays for the second variable, and so on.
 
     The arrays of a row have the same shape; all have one dtype and are in C order. If rows share
@@ -125,9 +125,10 @@ def norms(order: float, *arrays: Array) -> None:
 def apply_given(
     program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Array
 ) -> None:
-    """Run a program as `apply` does, with some numbers given by arrays. For each None in `numbers`,
-    `arrays` begins with a float64 vector that has one number for each row. If `skips` is true, a
-    float32 array with one element comes first: nothing is written if that element is not 0.
+    """Run a program as `apply` does, with some scalars in arrays. `numbers` has the program's
+    scalars, which are the same for all rows. For each None in `numbers`, `arrays` begins with a
+    float64 vector that has one scalar for each row. If `skips` is true, a float32 array with one
+    element precedes these vectors: nothing is written if that element is not 0.
     """
     first = skips + list(numbers).count(None)
     if skips and arrays[0].item():
@@ -182,7 +183,7 @@ def _by_lines(
     before: Any = None
     constants: list[Array] = []
     for row, given in enumerate(numbers):
-        # Usually all rows have the same numbers object, so its constants are made only once.
+        # Usually `numbers` has the same object for all rows, so its constants are made only once.
         if given is not before:
             before, constants = given, [np.asarray(number, dtype) for number in given]
         values = [*arrays[row::rows], *constants]
@@ -193,18 +194,20 @@ def _by_lines(
 
 
 # Note [Rows as one]
-# Rows are joined if they have the same numbers and share no memory. Each line then runs once over
-# the elements of all rows, with the same result for each element. Joining ten arrays of 64 elements
-# takes 1.3 us, writing one of them back takes 0.2 us, and a ufunc call takes 0.5 us. A step of Adam
-# over ten parameters takes 37 us with joined rows, and 78 us row by row (AMD EPYC, Zen 3).
+# Rows are joined if they have the same scalars and share no memory. Each line of the program then
+# runs once over the elements of all rows, with the same result for each element. Joining ten arrays
+# of 64 elements takes 1.3 us, writing one of them back takes 0.2 us, and a ufunc call takes 0.5 us.
+# A step of Adam over ten parameters takes 37 us with joined rows, and 78 us row by row (AMD EPYC,
+# Zen 3).
 def _by_columns(
     program: Program,
     lines: Sequence[tuple[PointwiseKernel, list[int], int]],
     numbers: Sequence[Numbers],
     arrays: Sequence[Array],
 ) -> bool:
-    """Run each line once over the joined rows, and return True. Return False if rows have different
-    numbers, may share memory, or are large.
+    """Run each line of the program once over the joined rows, and return True. If the rows do not
+    all have the same scalars (one object in `numbers`), may share memory, or are large, run nothing
+    and return False.
     """
     rows, given, dtype = len(numbers), numbers[0], arrays[0].dtype
     if any(row is not given for row in numbers) or arrays[0].size * rows > 2 * LIMIT:

@@ -43,8 +43,8 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     def run(numbers: Sequence[Sequence[float]], arrays: tuple[Array, ...], is_new: bool) -> bool:
         nonlocal apart
         rows = len(numbers)
-        # Usually all rows have the same numbers object; its numbers are then passed once, with
-        # step 0.
+        # Usually `numbers` has the same object for all rows. Its scalars are then passed once, and
+        # the step between rows is 0.
         is_one = len({*map(id, numbers)}) == 1
         # Tables are objects of the array module, because creating a NumPy array and getting its
         # address take a microsecond more.

@@ -75,7 +75,7 @@ def _walk(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     begin: Any, end: Any,
 ) -> None:  # fmt: skip
-    """Process the elements from begin to end, counted over all rows. The numbers of row i begin at
+    """Process the elements from begin to end, counted over all rows. The scalars of row i begin at
     index i * step of `numbers`.
     """
     pointers = stack_words(width + constants)
@@ -136,7 +136,7 @@ def _walk_shares(
 
 
 class _Source(Source):
-    """The source of a program's loop: arrays are updated in place, numbers are loaded once."""
+    """The source of a program's loop: arrays are updated in place, scalars are loaded once."""
 
     # The loop may write several arrays, and writes to addresses that it also reads, so LLVM must
     # assume aliasing.

@@ -14,7 +14,7 @@ import math
 # of iterations is bounded.
 _BY_STEPS = 128.0
 # The other polynomials take one step per degree. For larger degrees than this they are NaN, unless
-# they overflow before.
+# they overflow within this number of steps.
 _MOST_STEPS = 1e6
 
 

@@ -1,4 +1,4 @@
-"""The exact kernels along rows as functions: by NumPy at first, later by compiled loops.
+"""Kernels along rows that first run NumPy calls, and later compiled loops with the same results.
 
 A program with few calls never loads the compiler, and no call waits for it: after some calls a
 thread loads stored loops, and after more calls it compiles missing ones. See Note [The same bits].

@@ -138,7 +138,7 @@ def plan_written(
     runs_of: Callable[[Any], Runs], src: Any, named: Any, out: Any, *, added: bool, by: Any = 1
 ) -> list[Launch]:
     """Return the launches that write src to places of out, or add `by` times src at these places.
-    `named` has the flat numbers of the places.
+    `named` has the flat indices of the places.
 
     Elements are written in the order of src, or in any order if the user waived repeatable results.
     `runs_of` returns the Runs of src for the array that is written.
@@ -163,9 +163,9 @@ def plan_written(
 
 
 def plan_sorted_elements(index: Any, out: Any, axis: int) -> tuple[list[Launch], Scratch, Scratch]:
-    """Return the launches that compute, for an index along axis, the flat numbers of out's
-    elements, and sort them. Also return the arrays of the sorted numbers (-1 for an index that is
-    out of bounds) and of their positions in index.
+    """Return the launches that compute and sort the flat indices of the elements of `out` which
+    `index` selects along `axis`. Also return the array of the sorted flat indices (-1 for an index
+    that is out of bounds), and the array of their positions in `index`.
     """
     named = Scratch((index.size,), _NUMBER)
     numbered = plan_numbers(index, named, out, axis)
@@ -182,8 +182,8 @@ def plan_sorted(numbers: Any, places: int) -> tuple[list[Launch], Scratch, Scrat
 
 
 def plan_numbers(index: Any, numbers: Any, out: Any, axis: int) -> list[Launch]:
-    """Return the launch that computes the flat numbers of out's elements for an index along
-    axis.
+    """Return the launch that writes into `numbers` the flat indices of the elements of `out` which
+    `index` selects along `axis`.
     """
     shape = out.shape or (1,)
     steps = [math.prod(shape[a + 1 :]) for a in range(len(shape))]
@@ -351,8 +351,8 @@ def replace(x: Any, src: Any, out: Any, places: Places, accumulate: bool) -> Non
 
 
 def _plan_numbers_of(indexed: Any, places: Places, met: Steps) -> tuple[list[Launch], Scratch]:
-    """Return the launches that compute the flat number of each entry's place, in C order over the
-    indexed axes, and the array for these numbers.
+    """Return the launches that compute the flat index of each entry's place, in C order over the
+    indexed axes, and the array for these flat indices.
     """
     named = Scratch((math.prod(met),), _NUMBER)
     used = [axis for axis, place in enumerate(places) if place is not None]
@@ -365,7 +365,7 @@ def _plan_numbers_of(indexed: Any, places: Places, met: Steps) -> tuple[list[Lau
 
 def plan_locate(index: Any, numbers: Any, met: Steps, length: int, nth: int) -> list[Launch]:
     """Return the launch that includes the index along the nth indexed axis, which has this length,
-    in the flat numbers of places.
+    in the flat indices of places.
     """
     count, shape, still = math.prod(met), met or (1,), [0] * max(len(met), 1)
     if not count:

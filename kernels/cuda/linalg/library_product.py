@@ -147,9 +147,9 @@ class Product:
         is_turned: bool = False,
         choice: Choice = products,
     ) -> None:
-        """Prepare x @ y, or x @ y.T if is_turned, with a bias if there are four slots. The function
-        `otherwise` computes the product if the library has no kernel for it. `choice` decides at
-        each call whether TF32 may be used.
+        """Prepare x @ y, or x @ y.T if is_turned. `slots` are arrays with the layouts of x, y, the
+        bias (only if there are four slots) and out. The function `otherwise` computes the product
+        if the library has no kernel for it. `choice` decides at each call whether TF32 may be used.
         """
         self._slots, self._otherwise, self._is_turned = slots, otherwise, is_turned
         self._choice = choice
@@ -161,7 +161,9 @@ class Product:
         self.multiply(given)
 
     def multiply(self, given: tuple[Any, ...]) -> None:
-        """Multiply the arrays of a call, viewed with the layouts of the slots."""
+        """Multiply the arrays of a call: x, y, the bias if there is one, and out. If an array has
+        another layout than its slot, it is viewed with the shape and strides of the slot.
+        """
         tf32 = self._choice.tf32
         try:
             plan = self._plans[tf32]

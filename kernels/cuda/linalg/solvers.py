@@ -144,7 +144,7 @@ def has_geev() -> bool:
 def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> None:
     """Write the eigenvalues of square matrices into values and, with `vectors`, the eigenvectors,
     as columns, into right. The matrices are overwritten. For real matrices, complex eigenvalues
-    come in pairs, and the one with a positive imaginary part is first. The two vectors of a pair
+    come in pairs; the one with a positive imaginary part comes first. The two vectors of a pair
     are the real part and the imaginary part of the first value's eigenvector.
 
     Shape   (count, n, n), (count, n), (count, n, n)

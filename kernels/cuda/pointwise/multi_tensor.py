@@ -27,8 +27,8 @@ from ..reduce.reductions import norm
 from .pointwise import plan as pointwise_plan
 from .pointwise_source import Operand, body_function, compute_dtype, preamble
 
-# Kernels take at least 4 KiB of arguments on every GPU. This limit is for the table; the numbers
-# and the table's length come in addition.
+# Kernels take at least 4 KiB of arguments on every GPU. This limit is for the table; the program's
+# scalars and the table's length come in addition.
 _TABLE_BYTES: Final = 3840
 # The limits on the arrays in a table of norms, and on the elements of which one block computes the
 # norm. Larger arrays get several blocks.
@@ -40,7 +40,7 @@ _CHUNK: Final = 16 * THREADS
 
 def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) -> None:
     """Run a program on several rows of arrays. A row has one array for each variable of the
-    program. `numbers` has the program's numbers for each row. `arrays` holds the arrays for the
+    program. `numbers` has, for each row, the program's scalars. `arrays` holds the arrays for the
     first variable, row by row, then the arrays for the second variable, and so on.
 
     The arrays of a row have the same shape; all arrays have one dtype and are in C order. If rows
@@ -111,11 +111,12 @@ def source_of_norms(order: float, dtype: np.dtype[Any]) -> str:
 def apply_given(
     program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Any
 ) -> None:
-    """Run a program as `apply` does, with some numbers given on the device. For each None in
-    `numbers`, `arrays` begins with a float64 vector that has one number for each row. If `skips` is
-    true, a float32 array with one element comes first: nothing is written if that element is not 0.
+    """Run a program as `apply` does, with some scalars in arrays on the device. `numbers` has the
+    program's scalars, which are the same for all rows. For each None in `numbers`, `arrays` begins
+    with a float64 vector that has one scalar for each row. If `skips` is true, a float32 array with
+    one element precedes these vectors: nothing is written if that element is not 0.
 
-    Thread  any; queued on the current stream of the arrays' device; the launches read the numbers
+    Thread  any; queued on the current stream of the arrays' device; the launches read the vectors
             when they run
     """
     launch(plan_given(program, numbers, skips, arrays), on=arrays[0])
@@ -257,7 +258,7 @@ def _by_lines(program: Program, numbers: Sequence[float], arrays: Sequence[Any])
 
 
 def _parts(numbers: Sequence[Sequence[float]], most: int) -> Iterator[slice]:
-    """Yield the rows of each launch: at most `most` adjacent rows that have the same numbers."""
+    """Yield the rows of each launch: at most `most` adjacent rows that have the same scalars."""
     at = 0
     for _, alike in groupby(numbers):
         end = at + len(list(alike))
@@ -310,7 +311,7 @@ def source_of_program(
     watched: bool = False,
 ) -> str:
     """Return the CUDA source of a program over tables of arrays of dtype. `aligned` says that all
-    arrays begin at multiples of 16 bytes. `given` are the indices of the numbers that are read from
+    arrays begin at multiples of 16 bytes. `given` has the indices of the scalars that are read from
     the device. `watched` adds the check whether the first variable is finite.
     """
     compute = compute_dtype([Operand(dtype)], dtype)

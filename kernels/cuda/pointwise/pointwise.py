@@ -170,8 +170,9 @@ _MANY: Final = 1 << 18
 
 
 def _tile_pack(operands: Sequence[Operand], out: np.dtype[Any]) -> int:
-    """Return how many elements of a tile a thread loads at a time. For elements of 8 bytes it is 1:
-    single elements keep as many bytes in flight, and their tiles take less shared memory.
+    """Return the number of elements that each thread loads at a time from a tile. For elements of 8
+    bytes the number is 1, not 2: loads of single elements keep as many bytes in flight as loads of
+    pairs, and need tiles with less shared memory than loads of pairs.
     """
     pack = pack_size(operands, out)
     return pack if pack > 2 else 1

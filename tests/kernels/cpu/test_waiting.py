@@ -136,7 +136,7 @@ def test_a_wait_is_told_after_half_a_second() -> None:
     class Over(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:
             given.append(timeout)
-            return True  # the wait was over before
+            return True  # the event was set before the timeout
 
     waiting._watch(Over(), "the kernel x + y")
     assert given == [0.5]

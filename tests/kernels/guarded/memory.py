@@ -85,7 +85,9 @@ class Guard:
         return int(self._words[_ALLOCATIONS])
 
     def fail_at(self, number: int | None) -> None:
-        """Make the allocation with this number fail, from 0 from now on; with None, make none fail."""
+        """Make one later allocation fail: the allocation with this number, counted from 0 from now
+        on. If `number` is None, make none fail.
+        """
         self._words[_LEFT] = -1 if number is None else number
 
     def has_failed(self) -> bool:

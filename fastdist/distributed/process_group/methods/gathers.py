@@ -163,7 +163,7 @@ class Gathers(GroupBase):
         opts: Any = None,
         timeout: Any = None,
     ) -> Work:
-        """Send rows of a tensor to each member, and fill another one with the received rows.
+        """Send rows of `input` to each member, and fill `output` with the received rows.
 
         Args:
             output: Written; the rows from member 0 come first, then those from member 1, and so on.

@@ -152,8 +152,8 @@ def require_callable_by_others(function: object) -> None:
     """
     if _mode == OPEN:
         return
-    # For a bound method of an object that this worker made, check the method's function: `outer` is
-    # true if the object's class is exported.
+    # If `function` is a bound method of an object that this worker made, the method's function is
+    # checked. A method may also be called if the class that defines it is exported (`outer`).
     inner = getattr(function, "__func__", function)
     module = getattr(inner, "__module__", None) or ""
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__

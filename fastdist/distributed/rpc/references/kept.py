@@ -56,7 +56,8 @@ _STEPS: Final[dict[tuple[State, Event], tuple[State, bool]]] = {
 
 
 class KeptValue:
-    """The state of a value; `users`, its forks on other workers; `num_local`, RRefs on the owner.
+    """The state of a value. `users` has the value's forks: fork id -> the worker that holds the
+    fork. `num_local` is the number of RRefs to the value on the owner.
 
     Thread  one at a time
     """
@@ -74,7 +75,9 @@ class KeptValue:
         return must_fail
 
     def leave(self) -> bool:
-        """Set the state GONE if the value is THERE without references; return if it is GONE."""
+        """If the value is THERE and has no references, set the state GONE. Return whether the state
+        is GONE.
+        """
         if self.state is State.THERE and not self.users and not self.num_local:
             self.state = State.GONE
         return self.state is State.GONE

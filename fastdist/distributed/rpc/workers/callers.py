@@ -240,7 +240,7 @@ class CallerLane:
 
     def _forget(self, call_id: int) -> None:
         if self.number == 0 and call_id >= self._floor:
-            self._over[call_id] = None  # before the pop: the leader looks without the lock
+            self._over[call_id] = None  # before the pop: the leader reads _over without the lock
         self._bytes -= sum(map(len, self._answers.pop(call_id)))
 
 

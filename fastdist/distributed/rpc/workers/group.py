@@ -67,8 +67,8 @@ class Group:
         self._revision = 0
         # Whether this worker follows an earlier life that was lost.
         self.came_back = came_back
-        # Whether this worker has called shutdown; and the rank of the worker that logs, for all
-        # workers of this machine, which workers the shutdown waits for.
+        # `is_in_shutdown`: whether this worker has called shutdown. `speaker`: the rank of the one
+        # worker on this machine that logs for which workers the shutdown waits.
         self.is_in_shutdown, self.speaker = False, me.rank
         self._store = store
 

@@ -70,7 +70,7 @@ class StoreKeeper:
         try:
             is_kept = not self._is_needed() or self._keep(lost)
         finally:
-            # Schedule the next look also after an error; the pool logs the error.
+            # Schedule the next check also after an error; the pool logs the error.
             if not is_kept:
                 self._workers.call_after(_AGAIN_S, self._look)
         if not is_kept:

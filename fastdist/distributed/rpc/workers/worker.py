@@ -456,7 +456,7 @@ class Worker:
             for action in actions:
                 self._do(action)
         finally:
-            # Schedule the next look even after an error. Otherwise no silence would be noticed.
+            # Schedule the next check even after an error. Otherwise no silence would be noticed.
             if (look := self._session.next_look()) is not None:
                 self._look_at(look)
 

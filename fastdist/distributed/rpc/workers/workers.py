@@ -333,9 +333,9 @@ class Workers:
     def part(self, timeout_s: float) -> None:
         """Notify all peers that this worker leaves, and wait until they have read its messages.
 
-        Note    if a worker closed a connection earlier, answers would be lost: the peer's libzmq
-                drops messages that arrive just before the end of a connection that the peer made,
-                unless a thread receives them at that moment
+        Note    without this wait, answers would be lost: if a peer made the connection, its libzmq
+                drops messages that arrive just before this worker closes the connection, unless a
+                thread of the peer is receiving at that moment
         """
         others = [worker for worker in self.met() if not worker.is_self]
         for worker in others:

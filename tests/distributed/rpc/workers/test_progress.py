@@ -83,7 +83,7 @@ def test_a_clock_stands_still_while_its_process_does(monkeypatch: pytest.MonkeyP
     assert clock.stood_still_lately()
     clock.look(due=100.6)  # another alarm due during the same stop
     assert clock.now() == 100.6
-    now = 200.0  # no alarm was due since the last look
+    now = 200.0  # no alarm was due since the last call of `look`
     clock.look(due=math.inf)
     assert clock.now() == 196.0 and clock.woke_at() == 100.6
     assert not clock.stood_still_lately()

@@ -87,7 +87,7 @@ def test_a_suspended_machine_stood_still_though_its_clock_did_as_well(machine: M
 
 
 def test_the_turns_before_a_stop_are_not_taken_for_running(machine: Machine) -> None:
-    for turn in range(1, 40):  # fewer looks than between two measurements of the clock
+    for turn in range(1, 40):  # too few calls of `look` for another reading of the counters
         machine.now += 0.01
         machine.meter = Meter(2 * turn, 0.0, 0.0)
         machine.clock.look(due=math.inf)

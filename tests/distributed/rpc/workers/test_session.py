@@ -318,8 +318,8 @@ def test_any_order_of_events_dies_once_and_never_forgets_to_look_again() -> None
             now += rng.choice((0.01, 0.3, 1.0, 4.0))
             actions = peer.step(rng.choice(list(Event)), now)
             deaths += sum(isinstance(action, Die) for action in actions)
-            # An agent that looks again only at `next_look` must detect the death, so that time must
-            # exist.
+            # An agent that checks the session next at `next_look` must detect the death, so
+            # `next_look` must return a time.
             if peer.state not in (State.ALIVE, State.DEAD):
                 assert peer.next_look() is not None
         assert deaths <= 1

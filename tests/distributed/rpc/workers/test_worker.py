@@ -166,7 +166,7 @@ def test_a_peer_whose_silence_could_not_be_told_is_lost_all_the_same(met: Any) -
         raise RuntimeError("a hook that cannot be run now")
 
     met.peer._owner.is_silent = fail
-    met.peer._looks_at = math.inf  # the fixture has cleared all alarms, so no look is scheduled
+    met.peer._looks_at = math.inf  # the fixture has cleared all alarms, so no check is scheduled
     met.peer._step(Event.DISCONNECTED)
     for _ in range(100):
         alarms, met.progress.alarms = sorted(met.progress.alarms), []
