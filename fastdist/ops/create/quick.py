@@ -2,8 +2,9 @@
 
 A function of creation.py has eight keywords, is offered to modes, and handles devices. To create an
 8x8 tensor, such a function takes four times as long as NumPy's own function. The functions here
-serve calls with a size and at most a dtype, if no interpreter and no default device is set. All
-other calls, and erroneous ones, go to the general function.
+serve calls with a size and at most a dtype, if no interpreter and no default device is set; zeros,
+ones and empty also serve calls with the device of a CPU tensor. All other calls, and erroneous
+ones, go to the general function.
 
 zeros(8, 8) takes 500 ns here, and 2600 ns in the general function (AMD EPYC, Zen 3).
 """
@@ -63,14 +64,18 @@ def quick_sizes(make: Maker) -> Callable[[F], F]:
     """Return a decorator that adds a fast path to functions of `*size`: `make` for small arrays."""
 
     def decorate(general: F) -> F:
-        def create(*size: Any, dtype: DType | None = None, **named: Any) -> Any:
+        def create(*size: Any, dtype: DType | None = None, device: Any = None, **named: Any) -> Any:
             try:
-                if named or not size or modes.tracers or chosen.count:
+                if device is not CPU and device is not None:
+                    return general(*size, dtype=dtype, device=device, **named)
+                if named or not size or modes.tracers or (chosen.count and device is None):
+                    if device is not None:
+                        named["device"] = device
                     return general(*size, dtype=dtype, **named)
                 wanted = default.dtype if dtype is None else dtype
                 given = size[0] if len(size) == 1 and size[0].__class__ in _SEVERAL else size
                 if wanted.__class__ is not DType:
-                    return general(*size, dtype=dtype)
+                    return general(*size, dtype=dtype, device=device)
                 try:
                     array = make(given, wanted.numpy)
                 except MemoryError as error:
@@ -78,7 +83,7 @@ def quick_sizes(make: Maker) -> Callable[[F], F]:
                 except (TypeError, ValueError, OverflowError):
                     array = _TOO_LARGE  # the general function raises an explained error
                 if array.nbytes >= LINES_FROM:
-                    return general(*size, dtype=dtype)
+                    return general(*size, dtype=dtype, device=device)
                 out = empty_shell()
                 out._array, out._layout = array, _layout(wanted, array.shape)
                 out._edge = out._extra = out._storage = None

@@ -8,6 +8,7 @@ takes 11 us (one core of an AMD EPYC, Zen 5).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,7 @@ def steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[slic
     """Yield the rows of each step, as a slice, and their number, in the order in which the layer
     processes the steps.
     """
-    stops = np.cumsum(batch_sizes).tolist()
+    stops = accumulate(batch_sizes)  # np.cumsum takes 5 us longer for one step
     steps = list(zip(stops, batch_sizes, strict=True))
     for stop, count in reversed(steps) if reverse else steps:
         yield slice(stop - count, stop), count

@@ -110,3 +110,18 @@ def test_few_integers_are_those_of_the_general_function() -> None:
     for wrong in ((0, 0, (2,)), (3, (-1,)), (0, 3, 2), (1.5, 3, (2,))):
         with pytest.raises((RuntimeError, TypeError, ValueError)):
             fastdist.randint(*wrong)
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
+def test_the_device_of_a_cpu_tensor_is_served_also_under_another_default_device(name: str) -> None:
+    create, cpu = getattr(fastdist, name), fastdist.rand(1).device
+    for given in (cpu, "cpu", None):
+        made = create((2, 3), dtype=fastdist.int64, device=given)
+        assert made.shape == (2, 3) and made.dtype is fastdist.int64 and made.device == cpu
+    with fastdist.device("meta"):
+        assert create(2, device=cpu).device == cpu
+        assert create(2).device.type == create(2, device=None).device.type == "meta"
+    assert create(2, device="meta").device.type == "meta"
+    with pytest.raises(RuntimeError):
+        create(-1, device=cpu)
+    assert create(2, device=cpu, requires_grad=True).requires_grad
