@@ -138,8 +138,8 @@ def steps(library: Any, draw: Callable[..., Any]) -> dict[str, Any]:
         return _optimisers(library, lambda: parameters(library, draw), fused=True)
 
     def many() -> list[Any]:
-        one = library.nn.Parameter(draw(5000))
-        one.grad = draw(5000)
+        one = library.nn.Parameter(draw(300, 300))
+        one.grad = draw(300, 300)
         return [one]
 
     for optimiser in _optimisers(library, many).values():
