@@ -21,6 +21,7 @@ MODELS: Final = tuple(gpu_models.MODELS)
 
 # The files with tests marked `gpu`, the newest ones first.
 TESTS: Final = (
+    "tests/namespace/test_vmap_random.py",
     "tests/kernels/cuda/test_convolution.py",
     "tests/distributed/process_group/test_nccl.py",
     "tests/kernels/cuda/test_on_gpu.py",
