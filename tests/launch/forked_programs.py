@@ -304,23 +304,25 @@ def _serve_launcher(ask: socket.socket) -> NoReturn:
         if not words:
             os._exit(0)
         reader, writer = os.pipe()
-        until_ended, is_alive = os.pipe()
+        until_adopted, is_orphan = os.pipe()
         between = os.fork()
         if between == 0:
             worker = os.fork()
             if worker == 0:
-                os.close(is_alive)
-                os.read(until_ended, 1)  # by now the launcher is the parent
-                for each in (ask.detach(), reader, writer, until_ended):
+                os.close(is_orphan)
+                os.read(until_adopted, 1)
+                for each in (ask.detach(), reader, writer, until_adopted):
                     os.close(each)
                 _begin_worker(pickle.loads(words), descriptors)
             with contextlib.suppress(OSError):  # the worker also sets its group, or has ended
                 os.setpgid(worker, worker)
             os.write(writer, _PID.pack(worker))
             os._exit(0)
-        for each in (until_ended, is_alive):
+        # A process that ends closes its files before its children get another parent. So this end
+        # of the pipe stays open until then: the worker must see the launcher as its parent.
+        os.waitpid(between, 0)
+        for each in (until_adopted, is_orphan):
             os.close(each)
-        os.waitpid(between, 0)  # after this the worker is the launcher's child
         ask.send(os.read(reader, _PID.size))
         for each in (reader, writer, *descriptors):
             os.close(each)

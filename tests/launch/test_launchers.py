@@ -47,7 +47,7 @@ def test_it_has_streams_a_folder_an_environment_and_a_group_of_its_own(
         is_child=is_child,
         starts_workers=starts_workers,
     )
-    assert run.end() == 0
+    assert run.end() == 0, run.out + run.err
     lines = [line.partition("] ")[2].split(" ", 1) for line in run.out.decode().splitlines()]
     found = {words[0]: words[1].strip() for words in lines}
     assert found["group"] == "True" and found["folder"] == str(tmp_path)
