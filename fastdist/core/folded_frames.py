@@ -134,8 +134,12 @@ def folds(function: F) -> F:
 
 
 def fold_constructor(cls: Any) -> None:
-    """Let the constructor of a class remove fastdist's frames from tracebacks of its errors."""
-    given = cls.__dict__["__init__"]
+    """Let the constructor of a class remove fastdist's frames from tracebacks of its errors. Do
+    nothing if the class inherits its constructor, or is not fastdist's own.
+    """
+    given = cls.__dict__.get("__init__")
+    if given is None or not str(cls.__dict__.get("__module__")).startswith("fastdist."):
+        return
     cls.__init__ = folds(given)
     # inspect.getfullargspec ignores `__wrapped__`.
     cls.__init__.__signature__ = inspect.signature(given)

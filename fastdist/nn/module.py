@@ -91,9 +91,7 @@ class Module(StateDict):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        own = vars(cls)
-        if "__init__" in own and str(own.get("__module__")).startswith("fastdist."):
-            fold_constructor(cls)
+        fold_constructor(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):

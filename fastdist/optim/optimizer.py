@@ -100,8 +100,7 @@ class Optimizer(HasHooks):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__init__" in cls.__dict__ and cls.__module__.startswith("fastdist."):
-            fold_constructor(cls)
+        fold_constructor(cls)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
