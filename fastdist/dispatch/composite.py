@@ -282,18 +282,22 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
     """Return the in-place twin of `function`: it writes the result to its first argument."""
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        found = offer(inplace, (self, *args), kwargs)
-        if found is not NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
-        if not isinstance(self, Tensor):
-            fault = f"must be Tensor, not {type(self).__name__}"
-            raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
-        target, operands = First(f"{name}_", self), (self, *args, *kwargs.values())
-        target.accept(operands)
-        result = function(target.before(operands)[0], *args, **kwargs)
-        if result is NotImplemented:
-            raise TypeError(f"{name}_(): unsupported arguments")
-        return target.take(result, operands)
+        try:
+            found = offer(inplace, (self, *args), kwargs)
+            if found is not NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
+            if not isinstance(self, Tensor):
+                fault = f"must be Tensor, not {type(self).__name__}"
+                raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
+            target, operands = First(f"{name}_", self), (self, *args, *kwargs.values())
+            target.accept(operands)
+            result = function(target.before(operands)[0], *args, **kwargs)
+            if result is NotImplemented:
+                raise TypeError(f"{name}_(): unsupported arguments")
+            return target.take(result, operands)
+        except Exception as error:
+            fold(error)
+            raise
 
     return dressed_as_twin(inplace, name, function, TWIN_DOC)
 

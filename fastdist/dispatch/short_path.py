@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ..core.device import CPU
 from ..core.errors import raise_out_of_memory
+from ..core.folded_frames import fold
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..instrumentation.time_ranges import clock, own_thread, time_ranges
@@ -71,8 +72,8 @@ from .route import NO_ROUTE, find_event
 # public function, which op.py generates without a short path, gets new code with the short path
 # when the op's first Route is stored. All existing references to the function then run this code.
 _CALLED: Final[Sequence[Any]] = (
-    *(Storage, Tensor, constant, find_event, find_route, may_overlap, raise_out_of_memory),
-    storage_of,
+    *(Storage, Tensor, constant, find_event, find_route, fold, may_overlap),
+    *(raise_out_of_memory, storage_of),
 )
 # The global names that the generated code uses.
 NAMES: Final[dict[str, Any]] = (
@@ -201,11 +202,10 @@ class ShortPath:
 
     def _guard(self, line: str) -> list[str]:
         """Return `line`, which runs a Route, inside a `try`; a `try` without an error is free."""
-        refusing = "_raise_out_of_memory(_error)"
-        if not self.timed:
-            return [f"try: {line}", f"except MemoryError as _error: {refusing}"]
-        failed = [*self._reporting(), f"if isinstance(_error, MemoryError): {refusing}", "raise"]
-        return [f"try: {line}", "except BaseException as _error:", *_deeper(failed)]
+        refusing = "if isinstance(_error, MemoryError): _raise_out_of_memory(_error)"
+        failed = [*self._reporting(), refusing, "_fold(_error)", "raise"]
+        kind = "BaseException" if self.timed else "Exception"
+        return [f"try: {line}", f"except {kind} as _error:", *_deeper(failed)]
 
     def _reporting(self, number: str = "-1") -> list[str]:
         """Return the lines by which timed code reports the call; `number` is the Node's number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import subprocess
 import sys
@@ -68,6 +69,33 @@ CALLS: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_an_error_shows_no_frame_of_ours(name: str) -> None:
     assert [file for file in frames_of(CALLS[name]) if not file.startswith("<fastdist ")] == []
+
+
+# Calls that are valid for an index of 1, and that raise an error for an index of 3.
+BY_INDEX: dict[str, Callable[[fd.Tensor], object]] = {
+    "gather": lambda i: fd.gather(fd.ones(3), 0, i),
+    "gather that records": lambda i: fd.gather(x, 0, i),
+    "gather to out": lambda i: fd.gather(fd.ones(3), 0, i, out=fd.empty(1)),
+    "scatter": lambda i: fd.scatter(fd.ones(3), 0, i, fd.ones(1)),
+    "scatter of a number": lambda i: fd.scatter(fd.ones(3), 0, i, 1.0),
+    "scatter in place": lambda i: fd.ones(3).scatter_(0, i, 1.0),
+    "index_select": lambda i: fd.ones(3).index_select(0, i),
+    "embedding": lambda i: fd.nn.functional.embedding(i, fd.ones(3, 2)),
+    "a division": lambda i: fd.tensor([1]) // (3 - i),
+    "a division in place": lambda i: fd.tensor([1]).floor_divide_(3 - i),
+    "one_hot": lambda i: fd.nn.functional.one_hot(i, 3),
+}
+
+
+@pytest.mark.parametrize("is_profiled", [False, True])
+@pytest.mark.parametrize("name", BY_INDEX)
+def test_an_error_shows_no_frame_of_ours_after_valid_calls(name: str, is_profiled: bool) -> None:
+    """After the first calls with some layouts, a short path runs the kernel that raises."""
+    with fd.profiler.profile() if is_profiled else contextlib.nullcontext():
+        for _ in range(3):
+            BY_INDEX[name](fd.tensor([1]))
+        shown = frames_of(lambda: BY_INDEX[name](fd.tensor([3])))
+    assert [file for file in shown if not file.startswith("<fastdist ")] == []
 
 
 @pytest.mark.parametrize("call", [lambda: fd.add(x, fd.ones(2)), lambda: x - fd.ones(2)])

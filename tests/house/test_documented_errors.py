@@ -61,7 +61,7 @@ def class_named(name: str) -> type[BaseException]:
 SHOWN = words(
     """
     Size Tensor Tensor.data_ptr Tensor.is_contiguous Tensor.numpy Tensor.unfold clone compile device
-    manual_seed nn.Module nn.Parameter optim.Optimizer scatter utils.data.Dataset
+    manual_seed nn.Module nn.Parameter optim.Optimizer utils.data.Dataset
     """
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.dtypes import int32, int64
 from ...core.errors import DTypeError, ShapeError
+from ...core.folded_frames import fold
 from ...core.moved_modules import earlier_names
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, before, composite
@@ -220,13 +221,17 @@ def _by_op(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return scatter with a short path to the op, for calls with a tensor `src` but no `reduce`."""
 
     def scatter(*args: Any, **named: Any) -> Any:
-        if not named and len(args) == 4 and args[1].__class__ is int:
-            input, dim, index, src = args
-            plain = modes.plain
-            tensors_are_plain = input.__class__ in plain and index.__class__ in plain
-            if tensors_are_plain and src.__class__ in plain and src._layout.shape:
-                return scatter_src(input, index, src, dim)
-        return general(*args, **named)
+        try:
+            if not named and len(args) == 4 and args[1].__class__ is int:
+                input, dim, index, src = args
+                plain = modes.plain
+                tensors_are_plain = input.__class__ in plain and index.__class__ in plain
+                if tensors_are_plain and src.__class__ in plain and src._layout.shape:
+                    return scatter_src(input, index, src, dim)
+            return general(*args, **named)
+        except Exception as error:
+            fold(error)
+            raise
 
     return scatter
 
