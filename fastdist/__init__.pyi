@@ -2418,7 +2418,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return input with the elements of source, in order, written where mask is true.
 
     Raises  ShapeError if source has too few elements; on a GPU missing elements are NaN: see
-            Note [Places outside] in indexing.py
+            Note [Places outside] in index_range.py
     """
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the elements of input where mask is true, as a vector. On a GPU, this waits for the

@@ -7,6 +7,7 @@ import threading
 from typing import ClassVar
 
 from .errors import DeviceError
+from .folded_frames import folds
 from .moved_modules import earlier_names
 from .short_repr import short_repr
 
@@ -48,6 +49,7 @@ class Device:
     type: str
     index: int | None
 
+    @folds
     def __new__(cls, type: str | Device, index: int | None = None) -> Device:
         if isinstance(type, Device):
             return type

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.caller_warning import warn_caller
-from ..core.dtypes import WORDS, BorrowedDType
-from ..core.errors import DeviceError, ShapeError
+from ..core.errors import ShapeError
+from ..core.folded_frames import folds
 from ..core.short_repr import short_repr
 from ..core.torch_function import DisableTorchFunctionSubclass
 from ..dispatch.composite import inplace_of
@@ -20,7 +20,6 @@ from ..engine.backward import grad as engine_grad
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.gradient_edge import Inputs, given_inputs
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved
-from ..graph.modes import tls
 from ..graph.tensor_tangents import tangent_of
 from ..interpreters.batch_loop import batch_like
 from ..interpreters.batched_tensor import Batched
@@ -41,7 +40,7 @@ from ..tensor.methods import TensorMethods
 from ..tensor.promotion import get_default_dtype
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
-from . import by_element, questions
+from . import as_numpy, by_element, questions
 from .catalogue import COMPOSITES, OPS
 
 
@@ -76,46 +75,6 @@ def backward(
     """
     wanted = None if inputs is None else given_inputs(inputs, "backward")
     engine_backward((self,), (gradient,), retain_graph, create_graph, wanted)
-
-
-def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
-    """Return the elements as a NumPy array that shares memory with this CPU tensor.
-
-    Raises  RuntimeError for a tensor that requires grad while gradients are enabled, and TypeError
-            for a tensor on another device, unless force is true; TypeError for bfloat16
-
-    Args:
-        force: Whether to detach, copy to the CPU, and resolve conjugate and negative views first.
-
-    Example:
-        >>> x = torch.zeros(2)
-        >>> x.numpy()[0] = 5
-        >>> x
-        tensor([5., 0.])
-    """
-    if self._edge is not None and tls.grad and not force:
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        )
-    if not isinstance(self._array, np.ndarray) and not force and not self._layout.is_sparse:
-        raise TypeError(
-            f"can't convert {self.device} device type tensor to numpy. "
-            "Use Tensor.cpu() to copy the tensor to host memory first."
-        )
-    if isinstance(self._layout.dtype, BorrowedDType):
-        raise TypeError(
-            f"Got unsupported ScalarType {WORDS[self._layout.dtype]}: NumPy has none; call "
-            ".float() first"
-        )
-    storage_of(self)  # NumPy may write to it from now on; later views share this version counter
-    return self.to_numpy()
-
-
-def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    """Convert this tensor to a NumPy array, for np.asarray."""
-    if not isinstance(self._array, np.ndarray) and not self._layout.is_sparse:
-        raise DeviceError(f"a tensor on {self.device} is not a NumPy array; use .cpu() first")
-    return np.array(numpy(self), dtype=dtype, copy=copy)
 
 
 @overridable_by_modes
@@ -381,6 +340,7 @@ def polygamma(self: Tensor, n: int) -> Tensor:
     return OPS["polygamma"].public(n, self)  # type: ignore[no-any-return]
 
 
+@folds
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a view of all windows of `size` elements along `dimension`; the elements of a window
     are along a new last axis.
@@ -399,13 +359,6 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
                 [2, 3, 4]])
     """
     return OPS["windows"].public(self, dimension, size, step)  # type: ignore[no-any-return]
-
-
-def _array_wrap(
-    self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
-) -> Tensor:
-    """Convert the results of NumPy functions on tensors to tensors."""
-    return creation.from_numpy(np.asarray(array))
 
 
 def _repr_context(self: Tensor) -> tuple[str, str | None]:
@@ -495,7 +448,6 @@ METHODS: dict[str, Any] = {
     "__iter__": _iter,
     "__delitem__": _delete_item,
     "_repr_context": _repr_context,
-    "__array_wrap__": _array_wrap,
     "storage_offset": storage_offset,
     "detach_": detach_,
     "t_": view_inplace_of("t", views.t),
@@ -523,8 +475,6 @@ METHODS: dict[str, Any] = {
     "zero_": zero_,
     "where": where,
     "backward": backward,
-    "numpy": numpy,
-    "__array__": _array,
     "detach": detach,
     "t": views.t,
     "reshape": views.reshape,
@@ -532,6 +482,7 @@ METHODS: dict[str, Any] = {
     **pickling.METHODS,
     **set_memory.METHODS,
     **typed_storage.METHODS,
+    **as_numpy.METHODS,
     **by_element.METHODS,
     **questions.METHODS,
     **dlpack.METHODS,

@@ -307,6 +307,7 @@ def go_to_all(marks: list[tuple[Generator, Bookmark]]) -> None:
         generator.go_to(mark)
 
 
+@folds
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of all devices.
 

@@ -2284,7 +2284,7 @@ class TensorMethods:
         """Return input with the elements of source, in order, written where mask is true.
 
         Raises  ShapeError if source has too few elements; on a GPU missing elements are NaN: see
-                Note [Places outside] in indexing.py
+                Note [Places outside] in index_range.py
         """
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """In-place version of masked_scatter: writes the result into this tensor and returns it."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.caller_warning import is_ours
+from ..core.folded_frames import fold
 from ..core.torch_function import (
     NEVER_ASKED,
     NOT_TAKEN,
@@ -314,10 +315,14 @@ class TensorType(type):
             """Return an instance made of the arguments. See Note [The constructor of
             subclasses].
             """
-            made = cls.__new__(cls, *args, **kwargs)
-            if isinstance(made, cls) and type(made).__init__ is not object.__init__:
-                type(made).__init__(made, *args, **kwargs)
-            return made
+            try:
+                made = cls.__new__(cls, *args, **kwargs)
+                if isinstance(made, cls) and type(made).__init__ is not object.__init__:
+                    type(made).__init__(made, *args, **kwargs)
+                return made
+            except Exception as error:
+                fold(error)
+                raise
 
         __new__ = _Constructor()
 

@@ -60,8 +60,8 @@ def class_named(name: str) -> type[BaseException]:
 # The errors of these names show frames of fastdist: methods and constructors whose time matters.
 SHOWN = words(
     """
-    Size Tensor Tensor.data_ptr Tensor.is_contiguous Tensor.numpy Tensor.unfold clone compile device
-    manual_seed nn.Module nn.Parameter optim.Optimizer utils.data.Dataset
+    Size Tensor.data_ptr Tensor.is_contiguous clone compile nn.Module optim.Optimizer
+    utils.data.Dataset
     """
 )
 

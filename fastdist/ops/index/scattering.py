@@ -18,11 +18,9 @@ from .. import late_ops
 from ..create.creation import ones_like, zeros, zeros_like
 from ..saved_indices import keep_version
 from ..shape.as_strided import as_strided
+from .index_range import counted_from_front, is_seen_by_kernels_alone, range_of
 from .indexing import (
-    counted_from_front,
     index_vector,
-    is_seen_by_kernels_alone,
-    range_of,
     require_index,
     require_slices,
     require_within,
@@ -35,7 +33,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return input with the elements of source, in order, written where mask is true.
 
     Raises  ShapeError if source has too few elements; on a GPU missing elements are NaN: see
-            Note [Places outside] in indexing.py
+            Note [Places outside] in index_range.py
     """
     if mask._layout.dtype is not bool_:
         raise DTypeError(

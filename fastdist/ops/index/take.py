@@ -11,7 +11,8 @@ from ...tensor.axes import DimError, normalize_axis
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from ..shape.views import expand
-from .indexing import counted_from_front, gather, select_slices
+from .index_range import counted_from_front
+from .indexing import gather, select_slices
 
 
 @composite(out="same", node="take", memory="outside of first")

@@ -11,7 +11,7 @@ from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import levels, max_over_batch
 from ...tensor.tensor import Tensor
 from .. import return_types
-from ..index.indexing import is_seen_by_kernels_alone
+from ..index.index_range import is_seen_by_kernels_alone
 from .matrix_checks import (
     batch_of,
     require_computable,
