@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
+import pickle
 import subprocess
 import sys
+import traceback
 
 import pytest
 
 import fastdist
+from fastdist.core import missing
 from fastdist.core.tables import late_refusals, late_rows
 
 MODULES = (
@@ -56,6 +60,23 @@ def test_a_misspelt_name_is_told_the_nearest(module: str, name: str, near: str) 
     assert not hasattr(found, name)
 
 
+def test_programs_that_probe_for_names_do_not_wait_for_suggestions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(missing, "_told", None)
+        assert not hasattr(fastdist, "softmx") and getattr(fastdist.nn, "Linera", None) is None
+        with pytest.raises(AttributeError) as caught:
+            _ = fastdist.softmx
+    shown = "module 'fastdist' has no attribute 'softmx'; nearest in fastdist: softmax"
+    assert str(caught.value).startswith(shown) and caught.value.name == "softmx"
+    last = traceback.format_exception_only(caught.value)[0]
+    assert last.startswith(f"AttributeError: {shown}")
+    for kept in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
+        assert type(kept) is AttributeError and str(kept) == str(caught.value)
+
+
+@pytest.mark.one_in(3)
 def test_a_misspelt_method_is_told_the_nearest_by_python() -> None:
     # Python suggests names only for a class with at most 750. A `__getattr__` that suggests names
     # would slow down every attribute.
@@ -101,6 +122,7 @@ def test_every_name_that_a_module_lists_can_be_had(name: str) -> None:
     assert inspect.getmembers(module)
 
 
+@pytest.mark.one_in(3)
 def test_modules_that_load_later_are_attributes_of_a_fresh_process() -> None:
     # In this process another test may have imported the modules already.
     program = """
