@@ -25,7 +25,7 @@ from tests.properties import Properties
 from tests.seed_report import SeedReport
 from tests.shared_rewriting import SharedRewriting
 from tests.short_folders import make_short_folder
-from tests.suite import lock_order
+from tests.suite import lock_order, rotation
 from tests.suite.cpu_report import CpuReport
 from tests.suite.shared_collection import SharedCollection
 from tests.suite.slow_sample import SlowSample
@@ -52,6 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--slow-sample", metavar="SEED", help="run some of the slow tests, and no other"
     )
+    parser.addoption(
+        "--rotate", metavar="SEED", help="run one in n of the cases with the marker one_in"
+    )
     parser.addoption("--cpu", action="store_true", help="list the CPU seconds of folders of tests")
 
 
@@ -68,6 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.distributed import templates  # templates reads the environment when imported
 
         templates.ENDS_WHOLE_ONE_IN = 1
+    if not hasattr(config, "workerinput"):  # the processes of a shared run get these options
+        config.option.rotate = rotation.seed_of_run(config, str(ROOT))
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
     config.pluginmanager.register(CpuReport(), "fastdist-cpu-report")
     crashes = CrashReport(config.stash[private_directory])
@@ -126,6 +131,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for reason in reasons[:1]:
             deselected_because[reason] += 1
         (gone if reasons else kept).append(item)
+    if (seed := config.option.rotate) is not None:
+        others = rotation.of_other_commits(kept, seed)
+        reason = f"one_in: cases of other commits; this run is --rotate {seed}, --slow runs all"
+        deselected_because[reason] += len(others)
+        gone += others
+        kept = [item for item in kept if item not in others]
     if gone:
         config.hook.pytest_deselected(items=gone)
         items[:] = kept

@@ -81,16 +81,19 @@ PROGRAM = """
 """
 
 
+@pytest.mark.one_in(3)
 def test_a_program_that_imports_torch_finds_fastdist_under_both_names(tmp_path: Path) -> None:
     assert python(PROGRAM, tmp_path, by=AS_TORCH, is_started=True) == "gradient [[3.0, 3.0]]\n"
 
 
+@pytest.mark.one_in(3)
 def test_install_as_torch_does_the_same_in_code(tmp_path: Path) -> None:
     text = "import fastdist\nfastdist.install_as_torch()\nfastdist.install_as_torch()\n"
     program = text + textwrap.dedent(PROGRAM)
     assert python(program, tmp_path, is_started=True) == "gradient [[3.0, 3.0]]\n"
 
 
+@pytest.mark.one_in(3)
 def test_fastdist_put_into_sys_modules_by_hand_is_imported_once(tmp_path: Path) -> None:
     text = 'import sys, fastdist\nsys.modules["torch"] = fastdist\n'
     program = (
@@ -103,6 +106,7 @@ def test_fastdist_put_into_sys_modules_by_hand_is_imported_once(tmp_path: Path) 
     assert python(text + program, tmp_path, is_started=True) == "gradient [[3.0, 3.0]]\n"
 
 
+@pytest.mark.one_in(3)
 def test_a_script_is_started_as_python_starts_it(tmp_path: Path) -> None:
     text = """
         import sys
@@ -114,12 +118,14 @@ def test_a_script_is_started_as_python_starts_it(tmp_path: Path) -> None:
     assert name == "__main__"
 
 
+@pytest.mark.one_in(3)
 def test_a_module_is_started_as_python_starts_it(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text("import torch, sys; print(torch.ones(1), sys.argv[1:])")
     done = start([*AS_TORCH, "-m", "trains", "x"], tmp_path)
     assert done.stdout == "tensor([1.]) ['x']\n"
 
 
+@pytest.mark.one_in(3)
 def test_a_failing_program_shows_its_own_frames_and_status(tmp_path: Path) -> None:
     script = tmp_path / "fails.py"
     for text, status in (("import torch\ntorch.ones(2).view(3)", 1), ("raise SystemExit(7)", 7)):
@@ -129,6 +135,7 @@ def test_a_failing_program_shows_its_own_frames_and_status(tmp_path: Path) -> No
         assert "as_torch.py" not in done.stderr and "cli.py" not in done.stderr
 
 
+@pytest.mark.one_in(3)
 def test_ctrl_c_ends_a_program_as_python_ends_it(tmp_path: Path) -> None:
     script = tmp_path / "waits.py"
     script.write_text("import torch, signal\nprint('ready', flush=True)\nsignal.pause()")
@@ -169,6 +176,7 @@ CHILDREN = """
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("by_code", [False, True])
 def test_processes_that_a_program_starts_find_it_too(tmp_path: Path, by_code: bool) -> None:
     if by_code:
@@ -180,6 +188,7 @@ def test_processes_that_a_program_starts_find_it_too(tmp_path: Path, by_code: bo
     ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 def test_workers_of_a_job_find_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_info_says_that_a_folder_is_for_warming(
     assert capsys.readouterr().err.startswith("fastdist info: --into needs --warm: ")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("command", ["--help", "info", "version"])
 def test_a_reader_that_leaves_hears_no_traceback(command: str) -> None:
     read_end, write_end = os.pipe()
@@ -141,6 +142,7 @@ def test_a_reader_that_leaves_hears_no_traceback(command: str) -> None:
     assert done.returncode == 128 + signal.SIGPIPE
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("module", ["fastdist", "fastdist.cli"])
 def test_the_command_line_works_as_a_process(module: str) -> None:
     command = [sys.executable, "-m", module, "version"]

@@ -17,6 +17,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_step_runs(name: str) -> None:
     dict(warm._steps())[name]()
@@ -45,6 +46,7 @@ print([loop.was_cached for loop in loops])
 """
 
 
+@pytest.mark.one_in(3)
 def test_next_process_finds_what_was_compiled(tmp_path: Path) -> None:
     environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
     told = run_forked(FEW.format(arguments="", rows=1), **environment)
@@ -55,6 +57,7 @@ def test_next_process_finds_what_was_compiled(tmp_path: Path) -> None:
     assert told.startswith("compiled 0 kernels")
 
 
+@pytest.mark.one_in(3)
 def test_it_compiles_where_programs_do_not_wait(tmp_path: Path) -> None:
     cache = str(cache_with_runner(tmp_path))
     told = run_forked(
@@ -63,6 +66,7 @@ def test_it_compiles_where_programs_do_not_wait(tmp_path: Path) -> None:
     assert told.startswith("compiled ") and not told.startswith("compiled 0")
 
 
+@pytest.mark.one_in(3)
 def test_folder_that_was_made_for_an_image_is_readable_by_all_and_used(tmp_path: Path) -> None:
     folder, own = tmp_path / "shipped", tmp_path / "own"
     folder.mkdir(mode=0o700)

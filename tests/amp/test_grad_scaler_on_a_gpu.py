@@ -34,6 +34,7 @@ def step(weights: list[Any], optimizer: Any, scaler: Any, factor: float) -> None
 KINDS = [("Adam", {}), ("AdamW", {}), ("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adagrad", {})]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("is_fused", [True, False])
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 def test_steps_are_those_of_the_cpu_and_wait_once_at_most(

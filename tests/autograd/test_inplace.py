@@ -87,6 +87,7 @@ PROGRAMS: list[Callable[[Tensor], Tensor]] = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_derivatives_of_programs_with_in_place_ops(program: Callable[[Tensor], Tensor]) -> None:
     assert gradcheck(program, matrix(), check_forward_ad=True)

@@ -54,6 +54,7 @@ def test_every_op_and_composite_of_the_table_is_looked_at(made: list[Sample]) ->
     assert {*OPS, *COMPOSITES} - covered - hidden == set()
 
 
+@pytest.mark.one_in(3)
 def test_what_is_right_passes_with_its_error_and_time(
     cuda: CudaBackend, made: list[Sample]
 ) -> None:
@@ -67,6 +68,7 @@ def test_what_is_right_passes_with_its_error_and_time(
     assert str(other).startswith("PASS  in another process  4 MiB in ")
 
 
+@pytest.mark.one_in(3)
 def test_a_gpu_that_no_other_process_can_read_fails_and_says_why(
     cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +87,7 @@ def test_calls_of_libraries_are_proven_before_all_else(made: list[Sample]) -> No
     assert first_contact.what_it_proves("exp") == ""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("alone")
 def test_ops_that_take_complex_numbers_have_a_row_of_them(
     cuda: CudaBackend, made: list[Sample]
@@ -99,6 +102,7 @@ def test_ops_that_take_complex_numbers_have_a_row_of_them(
     assert all(one.passed for one in verdicts), verdicts
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("alone")
 def test_what_there_is_no_time_for_fails(cuda: CudaBackend, made: list[Sample]) -> None:
     known = [one for one in made if one.name in ("tanh", "eq")]
@@ -106,6 +110,7 @@ def test_what_there_is_no_time_for_fails(cuda: CudaBackend, made: list[Sample]) 
     assert str(first) == "FAIL  2 samples  5 minutes were too short for them"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("alone")
 def test_what_is_wrong_fails_and_says_how(cuda: CudaBackend) -> None:
     def near(x: Any) -> Any:

@@ -66,6 +66,7 @@ def test_what_is_held_to_a_copy_moves_as_much_as_the_copy(backend: CudaBackend) 
 FAST, SLOW = [*gpu_models.MODELS][:2], [*gpu_models.MODELS][2:]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [*FAST, *[pytest.param(n, marks=pytest.mark.slow) for n in SLOW]])
 def test_a_model_trains_on_the_gpu(
     backend: CudaBackend, name: str, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bench.gpus import day_sections
 from bench.gpus.day_report import FAILED, LATE, LEFT_OUT, PASSED, Report, read, status_of
 from bench.gpus.gpu_day import MINUTES, SECTIONS, summary
@@ -69,6 +71,7 @@ def python(*words: object, **environment: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.one_in(3)
 def test_the_whole_day_runs_on_a_stand_in() -> None:
     done = python("-m", "bench", "gpu_day", "--device", "fibres", "--rounds", "2")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -87,6 +90,7 @@ def test_the_whole_day_runs_on_a_stand_in() -> None:
     assert "FAIL" not in done.stdout and not list(ROOT.glob("bench/results/*fibres*"))
 
 
+@pytest.mark.one_in(3)
 def test_what_goes_wrong_in_a_section_does_not_stop_the_next(tmp_path: Path) -> None:
     kept, other = tmp_path / "kept", tmp_path / "other"
     done = python("-c", SCRIPT, kept, other)

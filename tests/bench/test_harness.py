@@ -127,6 +127,7 @@ def test_a_first_turn_that_loads_a_library_is_not_taken_for_the_time_of_one() ->
     assert turns_per_sample(watch) == 10_000
 
 
+@pytest.mark.one_in(3)
 def test_the_command_lists_benchmarks_and_refuses_others() -> None:
     bench = [sys.executable, "-m", "bench"]
     listed = subprocess.run(bench, cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -137,6 +138,7 @@ def test_the_command_lists_benchmarks_and_refuses_others() -> None:
     assert "no benchmark nope; known:" in refused.stderr
 
 
+@pytest.mark.one_in(3)
 def test_fastdist_is_there_before_any_benchmark_and_chooses_the_kernels_of_blas() -> None:
     look = (
         "import sys; import bench.__main__ as command\n"

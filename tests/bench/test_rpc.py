@@ -12,6 +12,7 @@ from bench.distributed.rpc import Couple
 pytestmark = pytest.mark.usefixtures("forks")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("bench", [rpc, distributed_backward, metrics])
 def test_each_case_can_be_timed(bench: ModuleType) -> None:
     works = [what for what, _, _ in bench.CASES.values()]

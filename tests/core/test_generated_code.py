@@ -19,6 +19,7 @@ MODULES = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_the_source_of_each_public_function_is_found(module: object) -> None:
     public = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}

@@ -85,6 +85,7 @@ def test_what_is_in_no_row_is_not_found() -> None:
         importlib.import_module("never_was_")
 
 
+@pytest.mark.one_in(3)
 def test_an_earlier_module_imports_nothing_until_a_name_is_taken_from_it() -> None:
     code = (
         "import sys, fastdist, fastdist.core.unavailable_gpus\n"
@@ -125,6 +126,7 @@ def defines(name: str) -> bool:
     return name.rpartition(".")[2] in names
 
 
+@pytest.mark.one_in(3)
 def test_no_source_imports_a_module_by_its_earlier_name() -> None:
     found = []
     for folder in ("fastdist", "kernels", "tests", "bench"):

@@ -64,6 +64,7 @@ print([str(one.message) for one in caught if one.category is UserWarning])
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_file", [True, False])
 def test_workers_of_what_cannot_be_imported_again_are_forked_with_a_warning(
     tmp_path: Path, is_file: bool

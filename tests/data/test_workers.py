@@ -367,6 +367,7 @@ def printed(folder: Path, text: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_script_without_a_guard_is_told_so_without_a_traceback_from_each_worker(
     tmp_path: Path, method: str
@@ -401,12 +402,14 @@ for epoch in range(3):
 """
 
 
+@pytest.mark.one_in(3)
 def test_workers_of_a_process_with_no_other_threads_are_forked(tmp_path: Path) -> None:
     # FORKED is a script without a `__main__` guard, and its `collate_fn` cannot be pickled.
     rows = [f"{part} True 1 True {2.0 * 1500 * 1500 + 1}" for part in ([0.0, 1.0], [2.0, 3.0])]
     assert printed(tmp_path, FORKED) == rows * 3
 
 
+@pytest.mark.one_in(3)
 def test_workers_of_a_process_with_other_threads_come_from_a_server(tmp_path: Path) -> None:
     told = printed(
         tmp_path,
@@ -435,6 +438,7 @@ if __name__ == "__main__":
     )
 
 
+@pytest.mark.one_in(3)
 def test_a_forked_worker_ends_with_its_pool_beside_later_ones(tmp_path: Path) -> None:
     told = printed(
         tmp_path,
@@ -453,6 +457,7 @@ second.close()
     assert told == ["False True"]
 
 
+@pytest.mark.one_in(3)
 def test_a_forked_worker_has_no_handlers_of_the_program(tmp_path: Path) -> None:
     told = printed(
         tmp_path,
@@ -475,6 +480,7 @@ def wait_in_the_first(samples: list[int]) -> int:
     return samples[0]
 
 
+@pytest.mark.one_in(3)
 def test_without_in_order_batches_come_as_they_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

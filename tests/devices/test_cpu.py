@@ -128,6 +128,7 @@ def page_faults(program: str, **variables: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.one_in(3)
 def test_steps_reuse_the_memory_that_the_last_one_freed_unless_glibc_is_told_otherwise() -> None:
     told = page_faults(STEPS, MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072")
     untold = page_faults(STEPS)
@@ -165,6 +166,7 @@ for thread in threads:
 """
 
 
+@pytest.mark.one_in(3)
 def test_threads_share_the_memory_that_others_freed_unless_glibc_is_told_otherwise() -> None:
     told = page_faults(POOL, MALLOC_ARENA_MAX="16")
     untold = page_faults(POOL)

@@ -54,6 +54,7 @@ def step(model: Any, loss: Callable[[Any, Any], Any], x: Any, y: Any) -> list[An
     return [one.detach().cpu().numpy().copy() for one in (found, *model.parameters())]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_classifier_takes_the_steps_that_it_takes_on_the_cpu(name: str, norm: Any) -> None:
@@ -96,6 +97,7 @@ STEPS: dict[str, tuple[Callable[[], Any], dict[str, Any], bool]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_neither_waits_nor_copies_from_or_to_the_host(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ def gradients(name: str, loss: str, device: str, dtype: str) -> list[Any]:
     return [leaf.grad.cpu().double().numpy() for leaf in leaves]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @in_one_test("loss", [*LOSSES])
 @in_one_test("name", [*CALLS])

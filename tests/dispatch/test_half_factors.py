@@ -101,6 +101,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", SIDES)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_that_float16_rounds_computes_as_it_is(name: str, count: int) -> None:
@@ -167,6 +168,7 @@ SHORT: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
 @pytest.mark.parametrize("count", SIDES)
 @pytest.mark.parametrize("name", SHORT)

@@ -22,6 +22,7 @@ X = NAMES["x"]
 NAMED_BY_TENSORS = "t.tensor(2.0) / x"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("text", CALLS)
 def test_the_node_of_a_call_is_called_as_pytorch_does(text: str, properties: Properties) -> None:

@@ -54,6 +54,7 @@ def freed(result: Tensor, inputs: list[Tensor], number: int, again: bool) -> Any
     return found if preemption.left < 0 else None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("again", [False, True], ids=["once", "create_graph"])
 @pytest.mark.parametrize(
     "function",
@@ -129,6 +130,7 @@ def test_one_function_gives_the_gradients_of_several_inputs_in_one_call() -> Non
     assert calls == [(True, False, True), (False, False, True)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "call",
     [

@@ -27,6 +27,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CALLS)
 def test_both_errors_catch_it(name: str) -> None:
     for kind in (RuntimeError, MemoryError, fd.OutOfMemoryError):

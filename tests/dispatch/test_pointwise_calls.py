@@ -176,6 +176,7 @@ def test_large_tensors_go_the_compiled_way() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), np.abs(x.detach().numpy()) <= 0.5)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "text", ["x * y", "x ** y", "x.mul_(y)", "x.pow_(y)", "fd.mul(x, y, out=x)"]
 )

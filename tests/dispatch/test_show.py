@@ -13,6 +13,7 @@ from fastdist.dispatch.composite import COMPOSITES
 from fastdist.dispatch.op import OPS
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [fd.float32, fd.float64], ids=str)
 def test_every_op_can_be_shown(dtype: fd.dtype) -> None:
     for name in (*OPS, *COMPOSITES):

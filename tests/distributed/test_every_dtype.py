@@ -80,6 +80,7 @@ def keep_large_forms_alone() -> None:
     assert len(FORMS) == 4
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 @on_worker(0)
 def test_a_tensor_comes_back_as_it_was_in_every_form(name: str) -> None:
@@ -170,6 +171,7 @@ def saved(x: Any) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 @on_worker(0)
 def test_what_a_worker_saves_another_loads(name: str) -> None:

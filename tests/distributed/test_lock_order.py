@@ -59,6 +59,7 @@ def _name(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
+@pytest.mark.one_in(3)
 def test_the_table_has_each_lock_once():
     listed = [name for level in LEVELS for name in level]
     assert len(listed) == len({*listed})
@@ -66,6 +67,7 @@ def test_the_table_has_each_lock_once():
     assert sorted(found ^ {*listed} - {*ELSEWHERE}) == []
 
 
+@pytest.mark.one_in(3)
 def test_jobs_take_locks_in_the_order_of_the_table(tmp_path: Path) -> None:
     tests = [str(ROOT / "tests" / "distributed" / job) for job in _JOBS]
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]

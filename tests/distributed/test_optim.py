@@ -224,6 +224,7 @@ def is_sparse_there(context_id: int) -> list[bool]:
     return [g.is_sparse for g in da.get_gradients(context_id).values()]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adagrad, optim.SparseAdam])
 @on_worker(0)
 def test_a_table_on_another_worker_is_stepped_by_its_touched_rows(kind: Any) -> None:

@@ -149,6 +149,7 @@ def knock(port: int, words: bytes, count: int) -> list[socket.socket]:
     return strangers
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("which", ["worker", "store"])
 @pytest.mark.parametrize("words", RAW.values(), ids=RAW)
 def test_whatever_strangers_say_the_job_goes_on(job: Job, which: str, words: bytes) -> None:

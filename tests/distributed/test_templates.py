@@ -85,6 +85,7 @@ def test_a_script_has_arguments_streams_and_an_exit_code() -> None:
     assert Script("import threading; threading.Event().wait()").kill() == -signal.SIGKILL
 
 
+@pytest.mark.one_in(3)
 def test_what_may_be_meant_for_a_process_that_is_started_starts_one() -> None:
     [(found, parent, _)] = run_group(
         environment_and_parent, 1, environment={"OMP_NUM_THREADS": "1"}
@@ -92,6 +93,7 @@ def test_what_may_be_meant_for_a_process_that_is_started_starts_one() -> None:
     assert (found["OMP_NUM_THREADS"], parent) == ("1", os.getpid())
 
 
+@pytest.mark.one_in(3)
 def test_workers_of_a_file_that_tests_devices_have_another_template() -> None:
     files = (str(Path(__file__).parent / "rpc/test_lifecycle.py"), __file__)
     assert [templates.tests_devices(file) for file in files] == [True, False]
@@ -103,6 +105,7 @@ def test_workers_of_a_file_that_tests_devices_have_another_template() -> None:
     assert len(parents) == 2 and parents <= set(templates.templates())
 
 
+@pytest.mark.one_in(3)
 def test_a_template_for_devices_is_forked_from_that_of_its_rank() -> None:
     devices, plain = (
         templates._template(*one)
@@ -115,6 +118,7 @@ def test_a_template_for_devices_is_forked_from_that_of_its_rank() -> None:
     assert devices.process.pid not in set(templates.unended())
 
 
+@pytest.mark.one_in(3)
 def test_hashes_differ_between_ranks() -> None:
     assert len(set(run_group(hash_of_a_word, templates.NUM_TEMPLATES))) == templates.NUM_TEMPLATES
 

@@ -77,11 +77,13 @@ def test_each_distribution_has_a_row() -> None:
     assert classes - {"Distribution", "ExponentialFamily"} == set(EXTREMES)
 
 
+@pytest.mark.one_in(3)
 @LOW_DF
 def test_samples_at_extreme_parameters_have_finite_densities_and_gradients() -> None:
     assert all_faults(EXTREMES, WIDE, FEW) == []
 
 
+@pytest.mark.one_in(3)
 def test_samples_in_half_types_have_finite_densities() -> None:
     assert all_faults({"halves": IN_HALVES}, HALVES, FEW) == []
 
@@ -157,6 +159,7 @@ def test_weibull_numbers_whose_concentration_has_no_inverse_are_numbers() -> Non
     assert bool((drawn.isfinite() & (drawn > 0)).all())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("concentration", [0.9e8, 1.1e8, 1e17, 1e20])
 def test_von_mises_of_large_concentrations_keeps_its_law(concentration: float) -> None:
     fastdist.manual_seed(2)
@@ -188,6 +191,7 @@ def test_chances_of_large_negative_binomial_counts_are_exact(failures: float) ->
     assert found[4:] == pytest.approx(wanted[4:], rel=1e-13)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("n", [3, 5, 12])
 def test_wishart_samples_of_few_degrees_of_freedom_have_factors(n: int, dtype: Any) -> None:

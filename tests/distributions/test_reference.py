@@ -50,6 +50,7 @@ def test_every_family_has_a_recipe() -> None:
     assert FAMILIES.keys() == TORCH["families"].keys()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "what"), PAIRS)
 def test_numbers_are_those_of_pytorch(name: str, what: str) -> None:
     one, at = family(name), t(FAMILIES[name][1])
@@ -90,6 +91,7 @@ STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_samples_have_the_mean_of_the_family(name: str) -> None:
     fastdist.manual_seed(1)
@@ -108,6 +110,7 @@ def test_samples_have_the_mean_of_the_family(name: str) -> None:
     assert (error <= 5 * found.std(0) / math.sqrt(COUNT) + 1e-12).all()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_batch_is_expanded(name: str) -> None:
     one, at = family(name), t(FAMILIES[name][1])
@@ -127,6 +130,7 @@ def test_a_batch_is_expanded(name: str) -> None:
 WITH_GRADIENTS = [name for name in FAMILIES if family(name).has_rsample]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", WITH_GRADIENTS)
 def test_gradients_reach_the_parameters_through_samples(name: str) -> None:
     fastdist.manual_seed(2)

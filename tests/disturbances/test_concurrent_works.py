@@ -51,6 +51,7 @@ def threads(count: int, rounds: float, seconds: float) -> Iterator[list[str]]:
             thread.join()
 
 
+@pytest.mark.one_in(3)
 def test_works_of_16_threads_give_what_they_give_alone() -> None:
     before = state()
     with threads(16, rounds=2, seconds=60) as wrong:
@@ -92,6 +93,7 @@ def fork_beside_threads(forks: int) -> None:
     assert not ended
 
 
+@pytest.mark.one_in(3)
 def test_a_child_forked_while_threads_compute_gives_the_same() -> None:
     fork_beside_threads(5)
 

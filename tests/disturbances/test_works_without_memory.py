@@ -56,6 +56,7 @@ def run_short(guard: Guard, number: int, work: Callable[[], object]) -> bool:
     return failed
 
 
+@pytest.mark.one_in(3)
 @every
 @pytest.mark.parametrize("name", WORKS)
 def test_a_work_that_runs_out_of_memory_says_so_and_leaves_all_as_it_was(
@@ -73,6 +74,7 @@ def test_a_work_that_runs_out_of_memory_says_so_and_leaves_all_as_it_was(
     in_child(check)
 
 
+@pytest.mark.one_in(3)
 @every
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_that_runs_out_of_memory_leaves_one_parameter_in_part_at_most(

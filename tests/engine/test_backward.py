@@ -364,6 +364,7 @@ def test_graph_is_freed_without_the_garbage_collector_after_an_error() -> None:
         gc.enable()
 
 
+@pytest.mark.one_in(2)
 def test_chain_of_100000_nodes_is_played_back_and_freed() -> None:
     x = leaf(1.0)
     y = x
@@ -374,6 +375,7 @@ def test_chain_of_100000_nodes_is_played_back_and_freed() -> None:
     del y
 
 
+@pytest.mark.one_in(2)
 def test_chain_of_100000_nodes_is_freed_without_a_pass() -> None:
     y = leaf(1.0)
     for _ in range(100_000):
@@ -397,6 +399,7 @@ def test_gradient_of_a_mean_can_be_added_to() -> None:
         assert x.grad.tolist() == pytest.approx([6.0 / len(values)] * len(values))
 
 
+@pytest.mark.one_in(2)
 def test_after_ctrl_c_in_a_pass_its_thread_records_and_others_pay_nothing(loop: str) -> None:
     def prepare() -> Callable[[], object]:
         x = fd.ones(2, requires_grad=True)

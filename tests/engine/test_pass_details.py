@@ -372,6 +372,7 @@ def test_threads_of_devices_are_gone_when_they_have_been_told_to_end() -> None:
     threads.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_of_gradients_that_meet_at_a_node_the_last_brings_all_on() -> None:
     x, came = leaf(), list[InputBuffer | None]()
     node = (x * 1).grad_fn
@@ -395,6 +396,7 @@ def test_of_gradients_that_meet_at_a_node_the_last_brings_all_on() -> None:
         assert len(came) == 2 and buffer.values[0].tolist() == [3.0, 3.0]
 
 
+@pytest.mark.one_in(3)
 def test_a_task_that_two_threads_see_end_is_completed_once() -> None:
     called: list[int] = []
 
@@ -424,6 +426,7 @@ def test_tasks_are_counted_by_several_threads() -> None:
         assert tasks[0].outstanding == 2
 
 
+@pytest.mark.one_in(3)
 def test_a_queue_is_filled_and_emptied_by_several_threads() -> None:
     left: list[Callable[[], list[int]]] = []
 

@@ -90,6 +90,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     return Done(output, folder)
 
 
+@pytest.mark.one_in(3)
 def test_the_model_learns(done: Done) -> None:
     accuracies = [float(text) for text in re.findall(r"test accuracy +([\d.]+)%", done.output)]
     assert len(accuracies) == 25
@@ -159,6 +160,7 @@ def test_the_time_line_of_all_workers_is_a_page_with_the_critical_path(done: Don
     assert critical == set(_WORKERS)
 
 
+@pytest.mark.one_in(3)
 def test_a_killed_worker_ends_the_demo_and_is_named(start: Callable[..., Piped]) -> None:
     process = start(*_ENDLESS)
     assert "epoch  1/1000000" in process.stdout.readline()
@@ -169,6 +171,7 @@ def test_a_killed_worker_ends_the_demo_and_is_named(start: Callable[..., Piped])
     assert "fastdist demo: rank 2 was killed by SIGKILL" in errors
 
 
+@pytest.mark.one_in(3)
 def test_ctrl_c_ends_the_demo_and_all_its_workers(start: Callable[..., Piped]) -> None:
     # The job's four processes use both cores for a third of a second. If other processes use the
     # cores, one end may take longer than 2 s, but not the fastest of three ends.
@@ -190,6 +193,7 @@ def test_ctrl_c_ends_the_demo_and_all_its_workers(start: Callable[..., Piped]) -
     assert least_s < 2.0
 
 
+@pytest.mark.one_in(3)
 def test_a_shortened_demo_promises_no_accuracy(start: Callable[..., Piped], tmp_path: Path) -> None:
     process = start("--epochs", "1", "--out", "elsewhere")
     output, errors = process.communicate(timeout=60)
@@ -219,6 +223,7 @@ def test_a_wrong_setting_is_told_before_anything_starts(
     assert "rank" not in errors + output
 
 
+@pytest.mark.one_in(3)
 def test_a_folder_that_cannot_be_written_to_is_told_by_the_job_itself(tmp_path: Path) -> None:
     job = "-m fastdist.run -n 3 -m fastdist.examples.digits --out /dev/null"
     done = forked_programs.run(job.split(), tmp_path)

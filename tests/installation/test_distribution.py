@@ -99,6 +99,7 @@ print(torch.ones(2).tolist())
     assert (done.returncode, done.stdout) == (0, "[1.0, 1.0]\n"), done.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -83,6 +83,7 @@ def test_a_second_call_puts_the_line_of_pip_conf_back(place: Environment) -> Non
     assert constraint.FILE_NAME in Path(place.pip_file).read_text()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("earlier", [False, True])
 def test_an_error_at_any_step_leaves_what_was_there(

@@ -123,6 +123,7 @@ def place(bare: Place) -> Place:
     return bare
 
 
+@pytest.mark.one_in(3)
 def test_the_command_makes_it_the_torch_of_plain_python(bare: Place) -> None:
     before = files_in(bare.prefix)
     done = bare.run("-m", "fastdist", "as-torch", "--install")
@@ -134,6 +135,7 @@ def test_the_command_makes_it_the_torch_of_plain_python(bare: Place) -> None:
     assert done.stdout.startswith("removed torch from") and files_in(bare.prefix) == before
 
 
+@pytest.mark.one_in(3)
 def test_the_page_shows_what_happens(bare: Place, wheels: Path) -> None:
     """Run the session of docs/packages.md, with a local package in place of that on the index."""
     text = (ROOT / "docs" / "packages.md").read_text()
@@ -148,6 +150,7 @@ def test_the_page_shows_what_happens(bare: Place, wheels: Path) -> None:
     assert bare.versions()["torchvision"] == "0.28.0"
 
 
+@pytest.mark.one_in(3)
 def test_pip_takes_the_torchvision_that_fits(place: Place, wheels: Path) -> None:
     told = place.pip("install", "--find-links", str(wheels), "sees")
     versions = {"torch": str(TORCH_VERSION), "torchvision": "0.28.0", "sees": "1.0"}
@@ -155,6 +158,7 @@ def test_pip_takes_the_torchvision_that_fits(place: Place, wheels: Path) -> None
     assert "No broken requirements found" in place.pip("check")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
@@ -173,6 +177,7 @@ def test_pip_does_not_replace_it(
     assert files_in(place.prefix) == before
 
 
+@pytest.mark.one_in(3)
 def test_pip_removes_it_whole(place: Place, bare: Place) -> None:
     place.run("-c", "import torch")
     assert "Successfully uninstalled" in place.pip("uninstall", "-y", "torch")
@@ -182,6 +187,7 @@ def test_pip_removes_it_whole(place: Place, bare: Place) -> None:
     assert told is not None and "is no longer in" in told
 
 
+@pytest.mark.one_in(3)
 def test_where_a_variable_hides_the_constraint_the_replacement_is_reported(
     place: Place, wheels: Path
 ) -> None:
@@ -196,6 +202,7 @@ def test_where_a_variable_hides_the_constraint_the_replacement_is_reported(
         distribution.require_replaceable(place.site_packages)
 
 
+@pytest.mark.one_in(3)
 def test_pip_under_as_torch_has_the_constraint_without_an_installation(
     bare: Place, wheels: Path
 ) -> None:

@@ -72,6 +72,7 @@ def require_result(output: str, bound: float) -> None:
     assert float(found) <= bound, output
 
 
+@pytest.mark.one_in(3)
 @on_engines(*STARTS)
 @pytest.mark.parametrize("example", [PARAMETER_SERVER, DATA_PARALLEL], ids=["rpc", "ddp"])
 def test_an_example_runs_unchanged(

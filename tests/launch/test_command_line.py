@@ -29,6 +29,7 @@ def test_a_torch_that_was_replaced_is_reported_before_the_workers_start(
         assert capsys.readouterr().err == told
 
 
+@pytest.mark.one_in(3)
 def test_a_script_that_is_missing_is_an_error_before_anything_starts(run_command: Any) -> None:
     run = run_command("-n", "2", "no_such_script.py")
     assert run.end() == 2
@@ -75,6 +76,7 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
     assert run.err.startswith(b"python -m fastdist.run: PROGRAM is missing\nfor example: ")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -218,6 +220,7 @@ def test_a_given_secret_is_checked_before_anything_starts(start_run: Any) -> Non
     assert run.out == b""
 
 
+@pytest.mark.one_in(3)
 def test_more_workers_than_open_files_are_an_error_before_anything_starts(start_run: Any) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))

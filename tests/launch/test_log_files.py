@@ -93,12 +93,14 @@ def test_why_a_redirected_worker_failed_is_told_at_the_end(start_run: Any, tmp_p
     assert _logs(tmp_path / "logs")["attempt_0/0/stderr.log"].endswith("ValueError: no\n")
 
 
+@pytest.mark.one_in(3)
 def test_two_runs_do_not_share_a_folder(start_run: Any, tmp_path: Path) -> None:
     for _ in range(2):
         assert start_run(_BOTH, f"--log-dir={tmp_path}/logs").end() == 0
     assert len(list((tmp_path / "logs").iterdir())) == 2
 
 
+@pytest.mark.one_in(3)
 def test_without_a_folder_they_lie_with_temporary_files_and_the_run_says_where(
     start_run: Any, tmp_path: Path
 ) -> None:

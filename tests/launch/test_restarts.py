@@ -23,6 +23,7 @@ def _pids(run: Any, count: int, ranks: int) -> list[int]:
     return [run.number_after(f"start {count} of {rank} is") for rank in range(ranks)]
 
 
+@pytest.mark.one_in(3)
 def test_all_workers_start_again_at_their_places_until_none_fails(start_run: Any) -> None:
     text = """
     names = "WORLD_SIZE LOCAL_RANK TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS"
@@ -60,6 +61,7 @@ def test_each_failure_is_told_and_the_last_one_s_status_is_the_job_s(start_run: 
     assert all(line.startswith(start) for line, start in zip(lines, told))
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_is_killed_twice_takes_its_group_along_each_time(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
@@ -74,6 +76,7 @@ def test_a_worker_that_is_killed_twice_takes_its_group_along_each_time(
     assert b"rank 2 was killed by SIGKILL" in run.err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("url", ["env://", "tcp://{MASTER_ADDR}:{MASTER_PORT}"])
 def test_a_group_that_starts_again_meets_as_if_nobody_had_been_there(
     start_run: Any, url: str

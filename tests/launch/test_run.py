@@ -205,6 +205,7 @@ def test_a_traceback_of_a_worker_that_lives_on_is_shown(start_run: Any) -> None:
     run.wait_for("[rank 0] ValueError: caught\n", of="err")
 
 
+@pytest.mark.one_in(3)
 def test_a_killed_worker_ends_the_job_within_five_seconds_and_is_named(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
@@ -303,6 +304,7 @@ def test_what_a_scheduler_says_to_the_job_reaches_the_workers_programs_alone(
         assert f"[rank {rank}] its child ended with 0\n" in run.out.decode()
 
 
+@pytest.mark.one_in(3)
 def test_a_ctrl_z_suspends_the_workers_until_the_job_goes_on(start_run: Any) -> None:
     run = start_run(
         """

@@ -100,6 +100,7 @@ def test_workers_have_time_to_save_before_they_start_again(start_run: Any) -> No
     assert b"saved 0\n" in run.out
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_fails_to_save_is_reported_and_decides_the_status(start_run: Any) -> None:
     run = start_run(
         SAVES.replace('print("saved", rank)', 'rank and open("/no/such/folder")'), "-n2"
@@ -128,6 +129,7 @@ def test_a_second_signal_ends_at_once(start_run: Any, second: signal.Signals) ->
     assert b"killed rank 0 (pid " in run.err
 
 
+@pytest.mark.one_in(3)
 def test_a_signal_by_way_of_timeout_is_one_signal_though_it_comes_twice(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text(textwrap.dedent(SAVES))
@@ -190,6 +192,7 @@ def test_a_stopped_worker_is_woken_to_save(start_run: Any) -> None:
     assert run.end() == 0
 
 
+@pytest.mark.one_in(3)
 def test_a_call_to_a_failed_worker_ends_with_its_error_before_the_caller_is_asked_to_end(
     tmp_path: Path,
 ) -> None:

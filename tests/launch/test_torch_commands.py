@@ -40,6 +40,7 @@ def test_it_starts_workers_in_which_torch_is_fastdist(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("flags", "arguments"),
     [([], ["--local-rank=0", "--lr", "1"]), (["--use_env"], ["--lr", "1"])],

@@ -36,6 +36,7 @@ def forkserver() -> Iterator[str]:
     multiprocessing.set_forkserver_preload(["__main__"])
 
 
+@pytest.mark.one_in(3)
 def test_each_process_gets_its_index_and_the_arguments(tmp_path: Path) -> None:
     assert mp.spawn(work.write_index, args=(str(tmp_path), "here"), nprocs=2) is None
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
@@ -44,6 +45,7 @@ def test_each_process_gets_its_index_and_the_arguments(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.one_in(3)
 def test_a_tutorials_workers_train(port: int) -> None:
     mp.spawn(work.train, args=(2, port), nprocs=2, join=True)
 
@@ -62,6 +64,7 @@ def test_the_traceback_of_who_failed_is_told_and_the_others_are_ended(forkserver
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
 
 
+@pytest.mark.one_in(3)
 def test_what_a_process_ended_by_is_told(forkserver: str) -> None:
     with pytest.raises(mp.ProcessExitedException, match=r"^process 0 terminated with exit code 3$"):
         mp.spawn(work.exit_with, args=(3,), start_method=forkserver)
@@ -136,6 +139,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, number: in
         os.close(one)
 
 
+@pytest.mark.one_in(3)
 def test_who_is_interrupted_while_they_run_ends_them(tmp_path: Path) -> None:
     script = tmp_path / "spawns.py"
     script.write_text(_SPAWNS.replace(", join=False)", ", join=True)").replace("started.p", "p"))
@@ -198,6 +202,7 @@ def _children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.one_in(3)
 def test_a_way_of_sharing_memory_can_be_chosen_and_changes_nothing() -> None:
     before = mp.get_sharing_strategy()
     assert before in mp.get_all_sharing_strategies()

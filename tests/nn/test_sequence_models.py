@@ -17,6 +17,7 @@ def test_the_file_has_all_models_and_no_others() -> None:
     assert TORCH.keys() == MODELS.keys()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_module_is_what_pytorch_s_is(model: str) -> None:
     found, expected = measure(fd, model, MODELS[model]), TORCH[model]

@@ -134,6 +134,7 @@ def _spread(x: Any, weight: Any) -> Any:
     return out
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(fd.complex64, 2e-5), (fd.complex128, 1e-12)])
 def test_values_are_numpy_s(name: str, dtype: fd.dtype, tolerance: float) -> None:
@@ -144,6 +145,7 @@ def test_values_are_numpy_s(name: str, dtype: fd.dtype, tolerance: float) -> Non
     np.testing.assert_allclose(found.numpy(), expected, rtol=tolerance, atol=tolerance * size)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_are_those_of_differences(name: str, samples_alone: bool) -> None:
     ours, _, arrays = PROGRAMS[name]
@@ -219,6 +221,7 @@ MANY: dict[str, Program] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MANY)
 def test_many_complex_numbers_are_as_few_are(name: str) -> None:
     x = fd.complex(fd.randn(40_000), fd.randn(40_000)).requires_grad_()

@@ -34,6 +34,7 @@ def stepped(make: Any, leaf: Any, complex_of: Any) -> Any:
     return complex_of(leaf).detach()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MAKERS)
 def test_complex_parameters_are_stepped_as_their_parts_are(name: str) -> None:
     ours = stepped(MAKERS[name], START.clone().requires_grad_(), lambda p: p)
@@ -42,6 +43,7 @@ def test_complex_parameters_are_stepped_as_their_parts_are(name: str) -> None:
     assert fd.allclose(ours, expected, rtol=1e-12) and not fd.allclose(ours, START)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("search", [None, "strong_wolfe"])
 @pytest.mark.parametrize("is_strided", [False, True])
 def test_lbfgs_takes_a_complex_number_for_two_real_ones(

@@ -59,6 +59,7 @@ def after_three_steps(**options: Any) -> tuple[float, list[float], int, int]:
     return loss.item(), first.tolist(), state["func_evals"], state["n_iter"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("search", "lr", "history", "iterations", "loss", "place", "evaluations", "done"), ROWS
 )

@@ -185,6 +185,7 @@ def test_a_run_goes_on_from_a_state_dict(
     assert second.tolist() == whole.tolist()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "options", "_", "__"), ROWS)
 def test_loading_follows_the_parameter_but_for_the_count_of_steps(
     name: str, options: dict[str, Any], _: str, __: str

@@ -70,6 +70,7 @@ def test_three_steps_end_where_pytorch_does(name: str) -> None:
     assert train(name, start, weights).tolist() == pytest.approx(MAKERS[name][1], rel=1e-12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MAKERS)
 def test_large_and_strided_parameters_follow_the_same_formula(name: str) -> None:
     # NumPy computes a step of 4 numbers, and Numba computes a step of 8,192.

@@ -91,6 +91,7 @@ def test_methods_without_sparse_steps_refuse(kind: Any, options: Any, text: str)
         trained(kind, True, **options)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("kind", "options"), [(optim.Adagrad, {"eps": 1e-3}), (optim.SparseAdam, {"eps": 1e-3})]
 )

@@ -132,6 +132,7 @@ def test_every_public_function_asks_its_arguments_first() -> None:
     assert not wrong
 
 
+@pytest.mark.one_in(3)
 def test_a_public_function_that_asks_nobody_takes_no_tensor_or_is_about_the_value() -> None:
     about_the_value = {"is_tensor", "is_storage", "to_dlpack", "norm_except_dim", "set_rng_state"}
     for name, function in public_functions():
@@ -412,6 +413,7 @@ def test_questions_about_functions_and_arguments() -> None:
     assert fd.Tensor.grad.__get__ in overrides.get_default_nowrap_functions()  # type: ignore[attr-defined]
 
 
+@pytest.mark.one_in(3)
 def test_plain_tensors_find_nothing_before_their_own_methods() -> None:
     code = (
         "import fastdist as fd\n"

@@ -83,6 +83,7 @@ def _nested(levels: int) -> bytes:
     return b"\x80\x02" + b"]" * levels + b"a" * (levels - 1) + b"."
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("pickled", "text"),
     [
@@ -130,6 +131,7 @@ def _many_bytes() -> bytes:
     return b"](" + text + b"c_codecs\nencode\nh\x00h\x01\x86R" * 10_000 + b"e."
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("make", [_many_sets, _many_bytes, lambda: _nested(300_000)])
 def test_small_files_do_not_take_much_memory(make: Callable[[], bytes]) -> None:
     pickled = make()

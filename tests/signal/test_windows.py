@@ -106,6 +106,7 @@ MADE = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", MADE)
 def test_on_a_device_they_are_made_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = MADE[name]()

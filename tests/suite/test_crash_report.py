@@ -22,6 +22,7 @@ CRASHES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("status", CRASHES)
 def test_the_summary_shows_how_and_where_a_process_ended(status: str, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST.format(folder=str(tmp_path)))

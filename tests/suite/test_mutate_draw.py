@@ -174,6 +174,7 @@ def run_of(root: Path, **more: object) -> Run:
     return Run(**{**given, **more})  # type: ignore[arg-type]
 
 
+@pytest.mark.one_in(3)
 def test_verdicts_are_kept_and_no_break_is_tried_twice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +235,7 @@ def test_rest():
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", [HANG, LEAVES_A_THREAD])
 def test_a_break_that_hangs_a_test_or_its_process_is_caught_in_time(
     text: str, tmp_path: Path
@@ -265,6 +267,7 @@ def test_what_was_caught_before_and_is_not_now_is_listed_though_its_file_was_mov
     assert "caught in the file, not here: fastdist/small/sums.py in add" in said
 
 
+@pytest.mark.one_in(3)
 def test_breaks_that_survived_here_are_tried_in_another_tree(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

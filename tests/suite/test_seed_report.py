@@ -106,6 +106,7 @@ def run_tree(
     return forked_programs.run(words, folder)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("processes", ["0", "2"])
 def test_a_whole_run_fails_for_a_row_without_a_test(tmp_path: Path, processes: str) -> None:
     done = run_tree(tmp_path, (), "-n", processes)

@@ -27,6 +27,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.one_in(3)
 def test_files_of_tests_that_need_sockets_are_left_out_and_counted() -> None:
     files = ["tests/graph/test_modes.py", "tests/distributed/sockets/test_options.py"]
     assert all((ROOT / file).exists() for file in files)
@@ -37,6 +38,7 @@ def test_files_of_tests_that_need_sockets_are_left_out_and_counted() -> None:
     assert "deselected 1, files of tests: pyzmq is not installed" in ended.stdout
 
 
+@pytest.mark.one_in(3)
 def test_another_error_of_a_file_is_still_one(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import no_such_package\n")
     words = [str(tmp_path / "test_broken.py"), "-n", "0", "-q", "-p", "tests.conftest"]
@@ -45,6 +47,7 @@ def test_another_error_of_a_file_is_still_one(tmp_path: Path) -> None:
     assert "No module named 'no_such_package'" in ended.stdout
 
 
+@pytest.mark.one_in(3)
 def test_benchmarks_that_need_sockets_are_left_out_in_words() -> None:
     ended = run(
         "import runpy; sys.argv = ['bench', 'rpc']; runpy.run_module('bench', run_name='__main__')"
@@ -53,6 +56,7 @@ def test_benchmarks_that_need_sockets_are_left_out_in_words() -> None:
     assert "rpc: left out, for it needs pyzmq (pip install pyzmq)" in ended.stdout
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("path", sorted((ROOT / "bench").rglob("*.py")), ids=lambda path: path.stem)
 def test_a_benchmark_of_several_processes_says_that_it_needs_sockets(path: Path) -> None:
     text = path.read_text()

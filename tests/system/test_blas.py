@@ -80,6 +80,7 @@ def test_read_cpu_is_empty_where_the_system_does_not_tell(tmp_path: Path) -> Non
     assert blas.read_cpu(str(tmp_path / "missing")).features == frozenset()
 
 
+@pytest.mark.one_in(3)
 def test_openblas_core_names_the_core_that_the_environment_asks_for() -> None:
     if blas.openblas_core() is None:
         # NumPy was built with another BLAS than OpenBLAS, so this function must return None too.
@@ -166,6 +167,7 @@ for _ in range(2):  # the second product starts them again
 """
 
 
+@pytest.mark.one_in(3)
 def test_threads_end_where_openblas_does_not_export_how() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", WITHOUT_THE_FUNCTION],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.kernels.cpu.processes import run_script
 
 SCRIPT = """
@@ -40,15 +42,18 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.one_in(3)
 def test_a_fork_waits_for_an_import_of_another_thread() -> None:
     assert run_script(SCRIPT.replace("BEFORE", "")) == "3"
 
 
+@pytest.mark.one_in(3)
 def test_a_fork_waits_for_an_import_before_it_takes_the_compiler() -> None:
     script = SCRIPT.replace("BEFORE", "import fastdist.kernels.cpu.jit.waiting")
     assert run_script(script) == "3"
 
 
+@pytest.mark.one_in(3)
 def test_an_import_of_another_package_does_not_hold_up_a_fork() -> None:
     script = SCRIPT.replace("BEFORE", "").replace("assert others_import()\n", "")
     script = script.replace("fastdist.behind_a_gate", "behind_a_gate")

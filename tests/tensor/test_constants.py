@@ -71,6 +71,7 @@ CALLS_OF_REAL: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @in_one_test("dtype", DTYPES)
 @pytest.mark.parametrize("call", [*CALLS, *CALLS_OF_REAL])
 def test_an_integer_of_more_than_64_bits_is_refused_beside_any_dtype(

@@ -216,6 +216,7 @@ def test_other_devices_memory_is_refused_and_then_nothing_moves() -> None:
     assert not fd.ones(2, device="sim").is_shared()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
 def test_what_a_process_writes_is_seen_here(start_method: str) -> None:
     weights, row = fd.zeros(2, 3).share_memory_(), fd.zeros(3, requires_grad=True).share_memory_()
@@ -235,12 +236,14 @@ print(shared.tolist(), process.exitcode)
 """
 
 
+@pytest.mark.one_in(3)
 def test_what_a_forked_process_writes_is_seen_here() -> None:
     # Run in a separate process, which has no other threads, because it forks.
     told = subprocess.check_output([sys.executable, "-c", _FORKS], text=True, env=_ENVIRONMENT)
     assert told == "[1.0, 1.0] 0\n"
 
 
+@pytest.mark.one_in(3)
 def test_a_killed_process_leaves_its_writing_and_nothing_else() -> None:
     tensor = fd.zeros(2).share_memory_()
     with pytest.raises(mp.ProcessExitedException, match="signal SIGKILL"):
@@ -253,6 +256,7 @@ def test_a_killed_process_leaves_its_writing_and_nothing_else() -> None:
     assert "fastdist-shared" not in Path("/proc/self/maps").read_text()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["SimpleQueue", "Queue"])
 @pytest.mark.usefixtures("sharer")
 def test_queues_hand_shared_memory_on_both_ways(kind: str) -> None:
@@ -275,6 +279,7 @@ def test_queues_hand_shared_memory_on_both_ways(kind: str) -> None:
             queue.join_thread()
 
 
+@pytest.mark.one_in(3)
 def test_memory_whose_sender_has_ended_is_an_error_that_says_so() -> None:
     context = mp.get_context("spawn")
     answers = context.SimpleQueue()

@@ -198,6 +198,7 @@ def test_steps_that_would_be_counted_once_are_not_captured(name: str) -> None:
 CAPTURABLE = ["Adadelta", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CAPTURABLE)
 def test_capturable_steps_go_on_counting_at_each_replay(name: str) -> None:
     def made(**options: Any) -> tuple[list[Any], Any]:

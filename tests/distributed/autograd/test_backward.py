@@ -211,6 +211,7 @@ def grow_apart(seed: int, depth: int, a: Tensor, b: Tensor) -> Tensor:
     return grow(seed, depth, a, b, here=False)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("E31", "E32", "E41", "U19")
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @on_worker(0)

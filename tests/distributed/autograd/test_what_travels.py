@@ -132,6 +132,7 @@ def test_gradients_by_a_map_that_leads_elsewhere_are_refused(kind: str) -> None:
             sent.wait()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.seed("U5")
 @pytest.mark.parametrize("devices", [("sim:0", "sim:0"), (1,), "sim:0", None])
 def test_devices_that_do_not_fit_the_gradients_are_refused(devices: Any) -> None:

@@ -387,6 +387,7 @@ def save_split(folder: str) -> str:
     return "saved"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("save", ["split", "together"])
 def test_a_worker_killed_while_it_writes_fails_the_save_with_its_name(
     save: str, tmp_path: Path

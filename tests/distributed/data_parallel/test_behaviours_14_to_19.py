@@ -175,6 +175,7 @@ def test_16_wrong_and_late_hooks_are_refused() -> None:
     run_members(1, member)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("epsilon", [0, 1e-9])
 def test_16_power_sgd_is_exact_at_full_rank_and_learns_at_rank_1(epsilon: float) -> None:
     def member(rank: int, width: int, rate: float) -> tuple[list[Any], float, Any]:

@@ -112,6 +112,7 @@ def test_03_to_05_modules_devices_and_groups_are_checked() -> None:
     run_members(1, member)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("size", "backend"), [(2, "gloo"), (3, "threads"), (3, "gloo")])
 @pytest.mark.parametrize("as_views", [False, True])
 def test_06_gradients_are_those_of_one_process_on_the_whole_batch(

@@ -36,6 +36,7 @@ def sim(request: pytest.FixtureRequest) -> Iterator[SimBackend]:
     backend.behaviour.lazy = False
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("sim")
 @pytest.mark.parametrize("as_views", [False, True])
 def test_gradients_are_those_of_one_process(as_views: bool) -> None:

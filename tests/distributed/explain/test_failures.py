@@ -171,6 +171,7 @@ def test_gradients_never_arrive_before_they_left_not_even_in_the_first_pass(grou
     group.run_all(leave)
 
 
+@pytest.mark.one_in(3)
 def test_a_pass_that_failed_is_told_with_its_error_and_where_it_happened(group: Group) -> None:
     group.run_all(join)
     group[0].run(explain_a_failure)
@@ -184,6 +185,7 @@ def test_a_pass_that_came_to_rest_is_told_with_what_no_gradient_reached(group: G
     group.run_all(leave)
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_was_lost_during_a_pass_is_named(group: Group) -> None:
     group.run_all(join)
     group[0].run(explain_a_loss)

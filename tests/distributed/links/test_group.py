@@ -134,6 +134,7 @@ DRAWN: list[Draw] = [
 ]
 
 
+@pytest.mark.one_in(3)
 @topologies
 def test_random_collectives_equal_numpy(machines: str) -> None:
     def play(member: Member) -> None:
@@ -175,6 +176,7 @@ def _sum_of_ranks(size: int, member: Member) -> int:
     return int(array[0])
 
 
+@pytest.mark.one_in(3)
 @topologies
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16], ids=str)
 def test_sums_have_the_same_bits_on_all_members_and_in_every_run(machines: str, dtype: Any) -> None:

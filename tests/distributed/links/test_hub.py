@@ -64,6 +64,7 @@ def test_a_member_that_is_killed_is_named_to_all_that_wait_for_it(
         require_lost(group[rank].run(processes.sum_up, 10), victim, time.monotonic())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("machines", "step"),
     [("aaa", 1), ("aaa", 2), ("aaa", 9), ("aab", 3), ("aab", 9), ("abc", 2), ("abc", 3)],
@@ -187,6 +188,7 @@ def test_calls_that_differ_are_an_error_on_all_within_a_tenth_of_a_second(
     assert [found[0] for found in group.run_all(processes.sum_up, 1000)] == [""] * 3
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("machines", TOPOLOGIES)
 def test_nothing_is_left_open_by_members_that_leave(group: Group, machines: str) -> None:
     shared = set(os.listdir("/dev/shm")) if Path("/dev/shm").is_dir() else set()

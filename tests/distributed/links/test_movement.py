@@ -37,6 +37,7 @@ def test_what_members_must_move_alike_is_one_text() -> None:
     assert sums._detail(np.zeros(3, np.float32), "max") == "max of 12 bytes"
 
 
+@pytest.mark.one_in(3)
 @topologies
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 def test_sizes_around_those_that_travel_with_the_meeting(machines: str, extra: int) -> None:
@@ -102,6 +103,7 @@ def test_the_first_pair_that_differs_is_named() -> None:
         assert "sends 3 bytes to rank 1 (pid" in text and text.endswith("which expects 4")
 
 
+@pytest.mark.one_in(3)
 @topologies
 @pytest.mark.parametrize("board", [1 << 20, 192])
 def test_tables_of_sizes_that_no_ring_holds_go_over_the_board(

@@ -35,6 +35,7 @@ def reduce(member: Member, size: int, op: str) -> np.ndarray[Any, Any]:
     return array
 
 
+@pytest.mark.one_in(3)
 @seals
 @pytest.mark.parametrize("machines", ["ab", "abb", "aabb"])
 def test_sums_of_all_sizes(monkeypatch: pytest.MonkeyPatch, seal: str, machines: str) -> None:
@@ -140,6 +141,7 @@ OTHER_CALLS: dict[str, Callable[[Member], Any]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("other", OTHER_CALLS)
 @pytest.mark.parametrize("machines", ["ab", "abb"])
 def test_other_calls_are_errors_on_both_and_end_nothing(

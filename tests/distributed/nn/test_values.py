@@ -157,6 +157,7 @@ VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[Array, int], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", VALUES)
 def test_values_are_those_of_numpy(name: str) -> None:
     function, expected = VALUES[name]

@@ -119,6 +119,7 @@ def test_messages_of_a_lane_keep_their_order(ends: Ends) -> None:
     assert [decode(received.frames).message_id for received in came if received] == list(range(300))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("size", [0, 1, 20_000, 300_000, 2 * FRAME_BYTES + 5])
 def test_buffers_of_every_size_arrive_whole_and_writable(ends: Ends, size: int) -> None:
     lane = ends.connect()
@@ -186,6 +187,7 @@ def wait_until_gone(ends: Ends, received: Received) -> None:
         ends.listener.receive(time.monotonic() + 0.01)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("is_there", [True, False], ids=["to one there", "to one gone"])
 def test_replies_from_other_threads_do_not_hide_messages_from_the_reader(
     ends: Ends, is_there: bool

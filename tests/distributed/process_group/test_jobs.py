@@ -71,6 +71,7 @@ def train() -> list[Any]:
     return [[one.tolist() for one in model.parameters()], objects]
 
 
+@pytest.mark.one_in(3)
 def test_data_parallel_training_between_processes() -> None:
     one, two, three = run_group(train, 3)
     assert one == two == three
@@ -104,6 +105,7 @@ def train_over_rpc(to_grad: bool) -> list[Any]:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("to_grad", [False, True])
 def test_gradients_of_a_pass_over_rpc_are_reduced(to_grad: bool) -> None:
     # The gradients are 3 * 2 * 1 on rank 0 and 3 * 2 * 2 on rank 1. Their mean is 9.
@@ -126,6 +128,7 @@ def miss() -> list[str]:
     return [text, str(x.item())]
 
 
+@pytest.mark.one_in(3)
 def test_a_monitored_barrier_names_the_missing_and_the_group_goes_on() -> None:
     (first, total), *_, (last, _) = run_group(miss, 4)
     assert "Ranks 1, 2 failed to pass monitoredBarrier in 300 ms; called at test_jobs" in first
@@ -148,6 +151,7 @@ def lose() -> str:
     return str(found.value)
 
 
+@pytest.mark.one_in(3)
 def test_a_killed_member_is_named_on_all_others() -> None:
     group = Group(__file__, 3)
     try:

@@ -142,6 +142,7 @@ def in_a_group_of_two() -> None:
     in_a_group(wait_for_the_events_of_a_remote_call)
 
 
+@pytest.mark.one_in(3)
 def test_who_makes_a_reference_can_wait_for_the_events_of_its_call() -> None:
     run_group(in_a_group_of_two, 2)
 
@@ -200,6 +201,7 @@ def check_all_that_is_wanted(x: fd.Tensor) -> None:
     assert found == {((), 0, 0)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U14")
 def test_stacks_bytes_shapes_and_flops_of_a_callee_come_back_where_they_are_asked_for() -> None:
     run_group(all_that_is_wanted, 3)
@@ -266,6 +268,7 @@ def check_chains(x: fd.Tensor) -> None:
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U15")
 def test_what_a_profiled_call_calls_is_profiled_in_turn() -> None:
     run_group(chains, 3)
@@ -296,6 +299,7 @@ def check_failures(x: fd.Tensor) -> None:
     rpc.rpc_sync("worker1", open_gate, ("late",))
 
 
+@pytest.mark.one_in(3)
 def test_a_call_that_fails_is_told_of_without_events_of_its_callee() -> None:
     run_group(failures, 3)
 
@@ -315,6 +319,7 @@ def check_timeouts(x: fd.Tensor) -> None:
     rpc.rpc_sync("worker1", open_gate, ("late",))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U18")
 def test_a_timeout_is_kept_under_the_profiler() -> None:
     run_group(timeouts, 2)

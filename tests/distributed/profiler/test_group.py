@@ -103,6 +103,7 @@ def a_pass() -> None:
     in_a_group(check_a_pass)
 
 
+@pytest.mark.one_in(3)
 def test_all_workers_lie_on_one_time_line_with_arrows_and_the_critical_path() -> None:
     run_group(a_pass, 3)
 
@@ -134,6 +135,7 @@ def slow_pass() -> None:
     in_a_group(check_a_slow_pass)
 
 
+@pytest.mark.one_in(3)
 def test_words_of_a_pass_that_bring_no_gradients_are_no_arrows() -> None:
     run_group(slow_pass, 3)
 
@@ -160,6 +162,7 @@ def wanted() -> None:
     in_a_group(check_all_that_is_wanted)
 
 
+@pytest.mark.one_in(3)
 def test_all_workers_record_what_else_is_asked_for() -> None:
     run_group(wanted, 3)
 
@@ -200,6 +203,7 @@ def mistakes() -> None:
     in_a_group(check_mistakes)
 
 
+@pytest.mark.one_in(3)
 def test_one_worker_at_a_time_profiles_whom_it_names() -> None:
     run_group(mistakes, 2)
 
@@ -249,6 +253,7 @@ def failures() -> None:
     in_a_group(check_failures)
 
 
+@pytest.mark.one_in(3)
 def test_a_profile_that_cannot_begin_is_begun_nowhere() -> None:
     run_group(failures, 2)
 
@@ -275,6 +280,7 @@ def much() -> None:
     in_a_group(check_much)
 
 
+@pytest.mark.one_in(3)
 def test_much_is_fetched_in_pieces() -> None:
     run_group(much, 2)
 

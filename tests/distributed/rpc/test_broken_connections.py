@@ -206,6 +206,7 @@ def call_while_connections_break(num_threads: int, num_calls: int) -> tuple[dict
     return outcomes, breaks
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
 def test_no_call_is_lost_or_run_twice_while_connections_break_again_and_again(
     group: Group, transport: str

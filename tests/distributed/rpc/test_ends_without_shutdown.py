@@ -69,6 +69,7 @@ def leave(timeout_s: float = 0.0) -> tuple[str, list[str]]:
     return "", heard[0].lines
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("has_met", [False, True])
 @pytest.mark.parametrize("cause", ["ValueError: mine\n\x1b[1mforged", ""])
 def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, cause: str) -> None:
@@ -182,6 +183,7 @@ def run_child(method: str, how: str) -> int | None:
     return process.exitcode
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", CHILD_ENDS)
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_children_of_multiprocessing_are_named_with_what_ended_them(method: str, how: str) -> None:
@@ -220,6 +222,7 @@ watch_end(lambda: print(why_it_ends()))
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("last", "because"),
     [

@@ -150,6 +150,7 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
         assert group[rank].end() == 0
 
 
+@pytest.mark.one_in(3)
 def test_a_frozen_worker_is_lost_after_ten_seconds_whatever_the_timeout(group: Group) -> None:
     group.run_all(init)
     group[0].run(begin_waiting)
@@ -321,6 +322,7 @@ def leave_and_listen() -> list[str]:
     return lines
 
 
+@pytest.mark.one_in(3)
 def test_a_shutdown_without_a_worker_that_was_lost_says_so(group: Group) -> None:
     group.run_all(init)
     group[0].run(begin_waiting)

@@ -203,6 +203,7 @@ def require_heard(ended: list[tuple[float, str, str]], woke: float) -> None:
         assert when - woke < HEARS_WITHIN_S
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("transport", ["ipc", "uv"])
 def test_who_wakes_hears_that_it_was_given_up_and_ends_with_that(
     start: Callable[[int], Group], transport: str
@@ -305,6 +306,7 @@ def init_with_restarts() -> None:
     rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=chosen)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_static", [True, False], ids=["static", "dynamic"])
 @pytest.mark.parametrize("is_early", [True, False], ids=["early", "late"])
 def test_who_comes_in_the_place_of_a_frozen_one_has_it_once_that_was_given_up(

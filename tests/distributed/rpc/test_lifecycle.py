@@ -61,6 +61,7 @@ def init_under_one_name() -> str:
     return try_init("same", 2)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T16", "T40")
 def test_two_workers_of_one_name_are_told_both() -> None:
     for answer in run_group(init_under_one_name, 2):
@@ -144,6 +145,7 @@ def init_twice() -> None:
     assert [t.name for t in threading.enumerate() if t.name.startswith("fastdist-rpc")] == []
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_can_leave_and_join_again() -> None:
     run_group(init_twice, 2)
 
@@ -210,6 +212,7 @@ class Records(logging.Handler):
         self.lines.append(record.getMessage())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T29")
 def test_a_shutdown_logs_nothing_of_peers_that_close() -> None:
     assert run_group(shut_down_and_listen, 3) == [[], [], []]
@@ -299,6 +302,7 @@ def set_may_leave() -> None:
     may_leave.set()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T18", "T31")
 def test_workers_without_a_world_size_find_each_other() -> None:
     assert run_group(join_dynamically, 3)[0] == ["w0", "w1", "w2"]
@@ -353,6 +357,7 @@ def call_back(life: int) -> str:
     return answer
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_can_leave_a_dynamic_group_and_come_back() -> None:
     run_group(join_leave_and_join_again, 2)
 

@@ -113,6 +113,7 @@ def require_all_reach_all(group: Group) -> None:
             assert worker.run(call, name) == (name, pid)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("world_size", [3, 0], ids=["static", "dynamic"])
 def test_the_store_of_a_group_goes_on_without_its_host(
     start: Callable[[int], Group], world_size: int
@@ -144,6 +145,7 @@ def test_the_store_of_a_group_goes_on_without_its_host(
     group.run_all(leave)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("world_size", [3, 0], ids=["static", "dynamic"])
 def test_a_host_that_is_back_is_told_of_its_group_by_those_who_could_not_host_it(
     start: Callable[[int], Group], world_size: int

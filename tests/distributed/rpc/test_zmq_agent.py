@@ -289,6 +289,7 @@ def look_into_the_store() -> tuple[list[str], list[str], int]:
     return found, [entry["uv"] for entry in addresses], first_call.message.message_id
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T16", "T18")
 def test_members_find_each_other_through_prefixes_of_one_store() -> None:
     answers = run_group(look_into_the_store, 4)
@@ -316,6 +317,7 @@ def shut_down(timeout_s: float) -> str:
     return "all came"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T16")
 def test_the_store_tells_who_came_to_a_shutdown_where_its_leader_cannot(tmp_path: Path) -> None:
     file = str(tmp_path / "store")
@@ -403,6 +405,7 @@ def test_a_shutdown_ends_timeouts_then_pipes_then_io_then_the_pool() -> None:
     run_group(end_with_a_call_under_way, 1)
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_without_a_network_is_where_others_of_its_machine_find_it() -> None:
     me = Record("w3", 3, 4, 100, {"ipc": "ipc:///run/w3"}, {}, "none")
     agent: Any = SimpleNamespace(me=me)

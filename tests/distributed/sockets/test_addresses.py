@@ -137,6 +137,7 @@ def start_child() -> tuple[subprocess.Popen[str], Path]:
     return child, Path(child.stdout.readline().strip())
 
 
+@pytest.mark.one_in(3)
 def test_the_ipc_directory_goes_when_its_process_ends() -> None:
     child, path = start_child()
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
@@ -144,6 +145,7 @@ def test_the_ipc_directory_goes_when_its_process_ends() -> None:
     assert not path.exists()
 
 
+@pytest.mark.one_in(3)
 def test_the_ipc_directory_of_a_killed_process_is_removed_by_the_next_one() -> None:
     killed, orphan = start_child()
     alive, kept = start_child()

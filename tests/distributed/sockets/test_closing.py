@@ -78,6 +78,7 @@ print("lives", flush=True)
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("transport", ["ipc", "tcp"])
 @pytest.mark.parametrize("kind", ["router", "dealer"])
 def test_a_peer_that_speaks_and_ends_while_we_close_does_not_abort_us(

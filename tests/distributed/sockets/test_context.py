@@ -80,6 +80,7 @@ def test_more_sockets_than_libzmq_allows_by_itself_can_be_made() -> None:
     terminate()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "use",
     [

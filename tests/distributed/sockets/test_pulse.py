@@ -73,6 +73,7 @@ def wait_for_answer(pulse: Pulse) -> None:
     assert poller.poll(20_000)
 
 
+@pytest.mark.one_in(2)
 def test_a_process_that_runs_answers_and_one_that_stands_still_does_not(
     far: tuple[str, subprocess.Popen[str]],
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_process_that_runs_answers_and_one_that_stands_still_does_not(
         assert pulse.knock is None
 
 
+@pytest.mark.one_in(2)
 def test_a_sign_of_life_by_any_other_way_counts(far: tuple[str, subprocess.Popen[str]]) -> None:
     endpoint, process = far
     closed: list[int] = []

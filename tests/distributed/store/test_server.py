@@ -20,6 +20,7 @@ from fastdist.distributed.store.wire import Question, pack_question, unpack_repl
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "rubbish",
     [
@@ -55,6 +56,7 @@ def test_half_open_connections_are_closed_by_the_store(served: TCPStore) -> None
         peer.close()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "frames",
     [

@@ -421,6 +421,7 @@ def test_a_call_that_waits_holds_up_no_other(handles: Handles, pool: ThreadPoolE
         assert job.result(10) == str(i).encode()
 
 
+@pytest.mark.one_in(2)
 def test_a_forked_child_is_told_why_it_cannot_use_the_store(handles: Handles) -> None:
     reader, writer = os.pipe()
     child = os.fork()

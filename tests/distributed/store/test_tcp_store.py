@@ -247,6 +247,7 @@ def can_be_taken(port: int) -> bool:
         return False
 
 
+@pytest.mark.one_in(3)
 def test_a_client_hosts_the_store_instead_of_one_that_was_killed_and_the_secret_stays(
     port: int,
 ) -> None:
@@ -491,6 +492,7 @@ def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
             client.get("key")
 
 
+@pytest.mark.one_in(3)
 def test_a_host_that_exits_normally_leaves_no_secret_behind() -> None:
     # Run a new program instead of a forked process, so that an interpreter exits normally.
     ran = subprocess.run(

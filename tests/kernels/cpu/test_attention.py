@@ -102,6 +102,7 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     fastdist.set_num_threads(before)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 2e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
@@ -125,6 +126,7 @@ def test_blocks_make_what_matrices_make(
 MASKS = [(1, 1, 1, 1), (1, 1, 0, 0), (0, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0), (0, 0, 0, 1)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 3e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
@@ -143,6 +145,7 @@ def test_a_mask_that_axes_share_has_a_gradient_of_its_shape(
         np.testing.assert_allclose(found, expected, tolerance, tolerance)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("block")
 @pytest.mark.parametrize("axes", [0, 1, 2, 3])
 @pytest.mark.parametrize("kind", ["float32", "bool"])
@@ -181,6 +184,7 @@ def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array
     return np.where(drops, 0, 1 / (1 - dropout)).reshape(shape)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 3e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
@@ -276,6 +280,7 @@ def test_threads_share_heads_and_change_no_bit(
 LARGE = [(1, 8, 8, 300, 300, 64, 64), (1, 1, 1, 600, 500, 40, 72), (1, 2, 1, 301, 307, 50, 33)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sizes", LARGE)
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -321,6 +326,7 @@ def test_what_a_thread_raises_is_raised_by_the_call(
     assert done in ([0, 1], [])  # all work of the other thread, if there is one
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_memory_grows_with_length_alone(is_causal: bool, threads: Callable[[int], None]) -> None:
     length = 4096
@@ -338,6 +344,7 @@ def test_memory_grows_with_length_alone(is_causal: bool, threads: Callable[[int]
     assert most < 8 << 20, most
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", [None, (1, 1, 1, 4096), (1, 1, 4096, 4096)])
 def test_neither_dropout_nor_a_mask_that_learns_makes_a_matrix_a_head(
     shape: tuple[int, ...] | None, threads: Callable[[int], None]

@@ -44,6 +44,7 @@ def run_with_cache(script: str, cache: Path, start: str) -> str:
     return run_forked(PREPARE + script, FASTDIST_CACHE_DIR=str(cache), FASTDIST_START=start)
 
 
+@pytest.mark.one_in(3)
 def test_numpy_serves_until_the_kernel_is_there_and_both_agree(tmp_path: Path) -> None:
     script = """
 first = run(kernel)
@@ -57,6 +58,7 @@ print(np.allclose(first, second, rtol=1e-6), loop.loop.address != 0, background.
     assert run_with_cache(script, tmp_path, "numpy") == "True True None"
 
 
+@pytest.mark.one_in(3)
 def test_nobody_is_told_to_wait(tmp_path: Path) -> None:
     script = """
 waiting.NOTIFY_AFTER_S = 0
@@ -73,11 +75,13 @@ print(len(kernel._loops), told)
     assert run(script, tmp_path) == "1 []"
 
 
+@pytest.mark.one_in(3)
 def test_without_it_a_call_waits(tmp_path: Path) -> None:
     script = "gate.set(); run(kernel); print(len(kernel._loops), background._State.thread)"
     assert run(script, tmp_path, start="") == "1 None"
 
 
+@pytest.mark.one_in(3)
 def test_what_the_thread_raised_is_raised_by_the_next_call_and_then_tried_again(
     tmp_path: Path,
 ) -> None:
@@ -99,6 +103,7 @@ print(len(kernel._loops), np.allclose(run(kernel), expected, rtol=1e-6))
     assert run(script, tmp_path) == "no room for code; 1 True"
 
 
+@pytest.mark.one_in(3)
 def test_where_no_thread_can_begin_numpy_goes_on_serving(tmp_path: Path) -> None:
     script = """
 import threading
@@ -142,6 +147,7 @@ def results():
 """
 
 
+@pytest.mark.one_in(3)
 def test_numpy_serves_along_rows_as_well() -> None:
     # NumPy is used even if the loops are stored, so all tests share one compilation.
     script = """
@@ -199,6 +205,7 @@ background._State.wanted = Queue(background._State.wanted)
     assert sum(b"\ncompile_loop\n" in content for content in files) == 1
 
 
+@pytest.mark.one_in(3)
 def test_fork_waits_for_the_kernel_under_way(tmp_path: Path) -> None:
     script = """
 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
@@ -252,6 +259,7 @@ except RuntimeError as error:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("start", ["", "numpy"])
 def test_first_large_call_loads_numba_in_the_calling_thread_only_without_it(
     tmp_path: Path, start: str

@@ -38,6 +38,7 @@ def test_values_are_exact_but_for_the_last_digits(
     assert (np.abs(found - expected)[finite] <= 2e-14 * size[finite]).all()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("function", BESIDE)
 def test_the_compiled_side_is_the_same(function: Callable[[float], float]) -> None:
     op = getattr(fd.special, function.__name__)

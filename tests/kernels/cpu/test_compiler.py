@@ -32,6 +32,7 @@ def compile_in_a_process(cache: Path) -> str:
     return run_forked(SCRIPT, FASTDIST_CACHE_DIR=str(cache))
 
 
+@pytest.mark.one_in(3)
 def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_path: Path) -> None:
     # Run two new processes, whose hashes and addresses differ.
     for told in ("True False True", "True True True"):
@@ -52,6 +53,7 @@ print(int("numba" not in sys.modules))  # it was found
 """
 
 
+@pytest.mark.one_in(3)
 def test_second_process_finds_what_holds_intrinsics_and_not_its_like(tmp_path: Path) -> None:
     found = [
         run_script(CLOSURES.format(dtype=dtype), FASTDIST_CACHE_DIR=str(tmp_path))
@@ -100,6 +102,7 @@ def planted_while_it_was_open(cache: Path) -> None:
 AS_ROOT = [of_another_user, planted_while_it_was_open] if os.geteuid() == 0 else []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "way", [open_to_others, open_above, *AS_ROOT], ids=lambda one: one.__name__
 )
@@ -115,6 +118,7 @@ def test_an_index_that_another_user_could_have_planted_is_not_unpickled(
     assert told.startswith("True False")
 
 
+@pytest.mark.one_in(3)
 def test_a_planted_index_in_a_folder_of_ones_own_would_run(tmp_path: Path) -> None:
     # This is the control test: the owner of the folder keeps attackers out, but the seal does not.
     cache, trace = tmp_path / "cache", tmp_path / "trace"
@@ -239,6 +243,7 @@ def test_what_another_numba_writes_over_a_file_that_is_being_read_is_not_unpickl
     assert reader.load("signature") is None
 
 
+@pytest.mark.one_in(3)
 def test_kernel_with_an_empty_index_is_compiled_and_found_again(tmp_path: Path) -> None:
     assert compile_in_a_process(tmp_path) == "True False True"
     for index in (tmp_path / "numba").glob("*.nbi"):
@@ -309,6 +314,7 @@ def test_what_was_shipped_for_another_source_is_passed_over(places: tuple[Path, 
     assert contents(own)
 
 
+@pytest.mark.one_in(3)
 def test_what_was_shipped_serves_where_nothing_can_be_written(tmp_path: Path) -> None:
     shipped, nowhere = tmp_path / "shipped", tmp_path / "file"
     compile_in_a_process(shipped)
@@ -323,6 +329,7 @@ def test_what_was_shipped_serves_where_nothing_can_be_written(tmp_path: Path) ->
     assert contents(shipped / "numba") == before
 
 
+@pytest.mark.one_in(3)
 def test_what_others_could_have_put_there_is_not_read(tmp_path: Path) -> None:
     shipped, trace = tmp_path / "shipped", tmp_path / "trace"
     compile_in_a_process(shipped)

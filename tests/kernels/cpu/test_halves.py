@@ -150,6 +150,7 @@ def test_every_way_to_cast_a_large_tensor_gives_the_same(dtype: fd.dtype) -> Non
 BODIES = ["x * y - x", "exp(x) / (T(1) + abs(y))", "x ** T(2)", "where(x > y, x, y)", "erf(x)"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("text", BODIES)
 def test_a_loop_that_reads_halves_rounds_what_float32_gives(half: str, text: str) -> None:
@@ -164,6 +165,7 @@ def test_a_loop_that_reads_halves_rounds_what_float32_gives(half: str, text: str
     assert kernel._loops.keys() & {dtype} and found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.one_in(3)
 def test_halves_beside_other_dtypes_are_float32_among_them() -> None:
     kernel = PointwiseKernel(parse("x * y + z", ("x", "y", "z")))
     rng = np.random.default_rng(3)
@@ -223,6 +225,7 @@ ROWS: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shape", [(3, 5), (70, 90)], ids=str)
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ROWS)
@@ -278,6 +281,7 @@ def silent_sum(x: Any, y: Any) -> Any:
 LOOKED_UP = ("gelu_exact", "sin", "log", "sigmoid", "silu", "erf", "lgamma")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
 @pytest.mark.parametrize("name", LOOKED_UP)
 def test_what_is_looked_up_is_what_the_loop_computes_of_few(name: str, dtype: Any) -> None:
@@ -297,6 +301,7 @@ def test_what_is_looked_up_is_what_the_loop_computes_of_few(name: str, dtype: An
     np.testing.assert_array_equal(in_place.view(np.uint16), few.view(np.uint16))
 
 
+@pytest.mark.one_in(3)
 def test_several_threads_may_look_up_what_none_has_computed() -> None:
     kernel = PointwiseKernel(parse("sin(x) * T(3)", ["x"]))
     x = np.tile(np.arange(2**16, dtype=np.uint16).view(np.float16), 3)

@@ -50,6 +50,7 @@ def test_an_output_that_only_begins_where_an_input_does_is_computed_from_the_old
 BODIES = ["where(a > b, a, b * b)", "a * b + a * a * b", "sin(a) + b", "exp(a) * b - a"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", BODIES)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
@@ -65,6 +66,7 @@ def test_in_place_gives_the_bits_of_another_output(text: str, which: int, dtype:
         assert np.array_equal(inputs[which], other, equal_nan=True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", BODIES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_a_number_gives_the_bits_of_an_array_of_it(text: str, dtype: type) -> None:
@@ -89,6 +91,7 @@ def test_a_number_that_lies_in_the_output_keeps_its_old_value(place: int, step: 
     assert (memory == expected).all()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16])
 @pytest.mark.parametrize("text", ["a * b", "where(a > b, a, b)"])
 @pytest.mark.parametrize("numbers", [(), ("b",)])

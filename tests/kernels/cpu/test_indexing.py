@@ -12,6 +12,7 @@ from fastdist.kernels.cpu.index import indexing
 
 # Rows of integers use one loop per layout, which takes most of a second to compile, so an ordinary
 # run tests only one shape.
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("shape", "places", "dtype"),
     [
@@ -68,6 +69,7 @@ AT_PLACES = [
 OWN_PLACES: dict[type, tuple[int, ...]] = {np.complex128: (0, 6), np.bool_: (2, 5, 8)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("dtype", "shape", "first", "count", "of"),
     [

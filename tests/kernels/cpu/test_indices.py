@@ -52,6 +52,7 @@ def call(name: str, *, large: bool) -> str:
     return "raises"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 @pytest.mark.parametrize("serves", ["compiled", "numpy"])
 def test_every_kernel_raises_for_an_index_that_nobody_checked(
@@ -100,10 +101,12 @@ def test_every_loop_along_rows_reports_a_place_that_a_row_does_not_have(serves: 
     assert outcomes(ROWS, run) == dict.fromkeys(ROWS, "reports")
 
 
+@pytest.mark.one_in(3)
 def test_every_kernel_that_takes_indices_is_called_here() -> None:
     assert CALLS.keys() == kernels_with_indices().keys()
 
 
+@pytest.mark.one_in(3)
 def test_every_parameter_of_a_kernel_is_known_to_hold_indices_or_not() -> None:
     assert names_of_parameters() - INDEX_NAMES == OTHER_NAMES
 
@@ -138,6 +141,7 @@ def _read_indices(function: ast.FunctionDef) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
+@pytest.mark.one_in(3)
 def test_no_compiled_loop_trusts_an_index_that_it_has_read() -> None:
     found = {
         name: used

@@ -36,6 +36,7 @@ def product(x: Any, y: Any) -> Any:
     return out
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("all_threads")
 @pytest.mark.parametrize("y", [X, X[::-1, ::-1], X[:, :1], X[0]])
 def test_results_are_bitwise_the_same_for_any_number_of_threads(y: Any) -> None:
@@ -99,6 +100,7 @@ assert good()
 """
 
 
+@pytest.mark.one_in(3)
 def test_workqueue_pool_survives_several_threads() -> None:
     script = """
 results = []
@@ -113,6 +115,7 @@ print(launch.threading_layer(), len(results), all(results))
     assert told == "workqueue 80 True"
 
 
+@pytest.mark.one_in(3)
 def test_forked_child_runs_kernels_on_one_thread() -> None:
     script = """
 child = os.fork()
@@ -123,6 +126,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), launch.get_num_threads
     assert run_script(PREPARE + script, NUMBA_NUM_THREADS="2") == "0 2"
 
 
+@pytest.mark.one_in(3)
 def test_omp_num_threads_is_the_first_number_of_threads() -> None:
     script = "from fastdist.kernels.cpu.jit import launch; print(launch.get_num_threads())"
     assert run_script(script, OMP_NUM_THREADS="1") == "1"
@@ -160,6 +164,7 @@ def test_work_that_fails_in_a_thread_of_the_pool_fails_in_the_caller() -> None:
         launch.share_out(work, 7, 2)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("all_threads")
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
 @pytest.mark.parametrize("inner", [2, 5, 6, 16, 17, 33, 256, 257])

@@ -44,6 +44,7 @@ def test_sums_and_means_of_few_columns_by_products(
         np.testing.assert_allclose(found, expected, 1e-5 if dtype is np.float32 else 1e-13)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(259, 75), (4200, 1001)], ids=["in a cache", "from memory"])
 def test_sums_of_several_bands_are_right_to_the_result_s_last_digits(

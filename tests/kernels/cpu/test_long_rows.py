@@ -121,6 +121,7 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]
 LONGEST_TABLE = 2048 + 65  # for cross entropy, whose expected gradient needs a square matrix
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @in_one_test("length", LENGTHS)
 @pytest.mark.parametrize("name", ROWS)
@@ -154,6 +155,7 @@ WHOLE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("count", [LIMIT + 1, 1 << 18, (1 << 18) + 1, 300_001])
 @pytest.mark.parametrize("name", WHOLE)
@@ -205,6 +207,7 @@ def test_a_sums_first_calls_may_come_from_several_threads_at_once() -> None:
     assert all(found)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [*ROWS, "all"])
 def test_any_number_of_threads_makes_the_same_bits(name: str) -> None:
     x = fd.tensor(sample((301, 700), np.float32, 0), requires_grad=True)
@@ -372,6 +375,7 @@ def test_rows_of_numbers_that_are_rounded_in_one_direction_have_exact_deviations
         np.testing.assert_allclose(found, np.sqrt(variance), rtol=2e-6)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(700, 33), (17, 300), (70, 64), (40, 700)], ids=str)
 @pytest.mark.parametrize("affine", [True, False], ids=["weight and bias", "neither"])
@@ -401,6 +405,7 @@ def test_layer_norm_and_its_gradients_are_the_formulas(
     close(by_bias, g.astype(float).sum(0), dtype)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("asking", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1)])
 @in_one_test("rows", [7, 300])
 @in_one_test("length", [100, 300, 700])
@@ -504,6 +509,7 @@ def test_what_is_not_repeated_into_gapless_memory_of_its_dtype_is_left_alone() -
     assert not repeat(np.broadcast_to(True, (40, 100)), np.zeros((40, 100), bool))
 
 
+@pytest.mark.one_in(3)
 def test_long_layer_norm_can_be_differentiated_twice() -> None:
     x = fd.tensor(sample((130, 64), np.float64, 0), requires_grad=True)
     once = fd.nn.functional.layer_norm(x, (64,)).pow(3).sum()
@@ -514,6 +520,7 @@ def test_long_layer_norm_can_be_differentiated_twice() -> None:
     assert x.grad is not None and np.isfinite(x.grad.numpy()).all()
 
 
+@pytest.mark.one_in(3)
 def test_steps_share_a_loop_until_one_needs_a_number_of_it() -> None:
     from fastdist.kernels.cpu.rows.row_code import loops_of
 

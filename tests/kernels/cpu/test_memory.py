@@ -176,6 +176,7 @@ def test_empty_cache_gives_back_what_lies_between_arrays_in_a_heap() -> None:
     assert (last == 8).all()
 
 
+@pytest.mark.one_in(3)
 def test_a_large_block_is_of_huge_pages_though_a_heap_has_small_ones_for_it() -> None:
     # The test first checks on its own memory whether huge pages are available.
     script = f"""{FIRST}
@@ -253,17 +254,20 @@ def names():
 """
 
 
+@pytest.mark.one_in(3)
 def test_glibc_that_is_told_to_keep_little_has_nothing_kept() -> None:
     told = run_script(f"{FIRST}print(*names())", MALLOC_TRIM_THRESHOLD_="131072")
     assert told == "fastdist_lines default_allocator"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("allocator", ["debug", "malloc_debug", "malloc"])
 def test_an_allocator_that_python_was_asked_for_is_left_alone(allocator: str) -> None:
     told = run_script(f"{FIRST}print(*names())", PYTHONMALLOC=allocator)
     assert told == "default_allocator default_allocator"
 
 
+@pytest.mark.one_in(3)
 def test_numpy_serves_until_the_keeper_is_compiled_where_that_was_asked_for() -> None:
     script = f"""{FIRST}
 from fastdist.kernels.cpu.jit import background
@@ -278,6 +282,7 @@ print(*first, *names())
     assert told == f"{lines} default_allocator {lines} {blocks}"
 
 
+@pytest.mark.one_in(3)
 def test_blocks_may_end_after_the_interpreter_and_in_a_child() -> None:
     script = f"""{FIRST}
 import os, sys, types

@@ -88,6 +88,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return told
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_launch_leaves_the_bits_of_its_lines(
     dtype: str, threads: int, launches: list[bool]
@@ -137,6 +138,7 @@ def test_few_elements_and_none_go_by_a_launch_that_is_there(
         assert bits(rows) == bits(expected)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shared", ["a row twice", "parts of two rows", "within a row", "moved"])
 def test_what_shares_memory_changes_one_after_the_other(
     shared: str, threads: int, launches: list[bool]

@@ -33,6 +33,7 @@ def test_each_pass_that_is_left_out_is_one_of_numbas() -> None:
     assert left - every == {"_KernelLowering"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", sorted(one.__name__ for one in numba_passes._OPERATORS))
 def test_an_operator_of_numbers_is_found_as_numba_finds_it(name: str) -> None:
     what = next(one for one in numba_passes._OPERATORS if one.__name__ == name)

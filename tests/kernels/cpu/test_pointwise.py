@@ -98,6 +98,7 @@ def test_inputs_may_overlap_the_output(side: str) -> None:
     np.testing.assert_array_equal(y, (GRID[:90] / (1 + abs(GRID[:90]))).T)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "int16", "int32", "int64", "float32", "float64"]
 )
@@ -121,6 +122,7 @@ def test_float16_computes_in_float32_and_rounds_once() -> None:
     np.testing.assert_array_equal(large, expected)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "dtype"),
     [
@@ -166,6 +168,7 @@ ONE_BY_ONE = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("primitive", ONE_BY_ONE)
 def test_both_sides_agree_on_this_function(primitive: str) -> None:
     body = parse(f"{primitive}(x)", ("x",))
@@ -262,6 +265,7 @@ def test_size_alone_chooses_the_side(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen == ["run_small", "run_small", "run_large"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("size", [SPECIAL_LIMIT, SPECIAL_LIMIT + 1])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_small_side_of_a_special_function_keeps_shape_and_dtype(size: int, dtype: str) -> None:
@@ -294,6 +298,7 @@ def test_two_threads_may_compile_and_run_one_body_at_once() -> None:
         np.testing.assert_array_equal(out, x * 3 - x / 7)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0, 4.0, 0.5, -0.5, -1.0, -2.0, 2.5, 0.0])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def numbers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
     return found.astype(dtype) if dtype != "bool" else found > 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("dtype", "shape", "part", "axis", "ways"), CASES)
 def test_loops_do_what_numpy_does(
     dtype: str, shape: tuple[int, ...], part: tuple[int, ...], axis: int, ways: list[str],

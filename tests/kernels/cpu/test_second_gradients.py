@@ -231,6 +231,7 @@ def by_kernel(name: str, g: Any, x: Any, w: Any, *, strided: bool = False) -> li
     return made
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize("name", ALL)

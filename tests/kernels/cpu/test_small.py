@@ -97,6 +97,7 @@ def sample(shape: Any, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape).astype(dtype)
 
 
+@pytest.mark.one_in(4)
 @in_one_test("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("shape", "axes"), AXES)
 @pytest.mark.parametrize("name", REDUCING)
@@ -116,6 +117,7 @@ def test_reductions_of_nan_and_infinities_are_the_ordinary_ones(name: str) -> No
     assert_same(f"reduce.reductions.{name}", [x], [((), np.float32)], ((0, 1),))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("scale", [0.2, 10.0, 200.0])
 @pytest.mark.parametrize(
@@ -196,6 +198,7 @@ def test_sums_of_few_columns_are_exact_however_long(n: int, columns: int) -> Non
         np.testing.assert_allclose(getattr(x, name)(0).numpy(), [expected] * columns, 6e-7)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keepdim", [False, True])
 @pytest.mark.parametrize(
     "shape",

@@ -213,6 +213,7 @@ print(told)
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("call", "what"),
     [
@@ -261,6 +262,7 @@ print(len(compiled), all((out == 7).all() for out in outs))
 """
 
 
+@pytest.mark.one_in(3)
 def test_two_threads_that_want_one_kernel_compile_it_once(tmp_path: Path) -> None:
     assert run_forked(TWO_THREADS, FASTDIST_CACHE_DIR=str(cache_with_runner(tmp_path))) == "1 True"
 
@@ -279,6 +281,7 @@ print((x == 7).all(), launch.loop.was_cached)
 """
 
 
+@pytest.mark.one_in(3)
 def test_two_processes_that_want_one_kernel_at_once_both_get_it(tmp_path: Path) -> None:
     place = {"FASTDIST_CACHE_DIR": str(cache_with_runner(tmp_path))}
     both = []
@@ -330,10 +333,12 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), compile_it(5))
 """
 
 
+@pytest.mark.one_in(3)
 def test_fork_waits_for_the_kernel_that_another_thread_compiles(tmp_path: Path) -> None:
     assert run_forked(FORK, FASTDIST_CACHE_DIR=str(cache_with_runner(tmp_path))) == "0 True"
 
 
+@pytest.mark.one_in(3)
 def test_a_fork_during_which_the_handlers_are_registered_releases_nothing() -> None:
     script = """
 import logging, os, sys

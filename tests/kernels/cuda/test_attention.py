@@ -82,6 +82,7 @@ def on_device(backend: CudaBackend, arrays: Any) -> list[Any]:
     return [None if one is None else backend.from_numpy(one, 0) for one in arrays]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(("keys", "mask"), [(4, "causal"), *[(KEYS, mask) for mask in MASKS]])
 def test_twins_agree(backend: CudaBackend, keys: int, mask: str, dtype: str) -> None:
@@ -130,6 +131,7 @@ def test_what_thins_weights_out_is_the_cpus(backend: CudaBackend, dtype: str) ->
     np.testing.assert_array_equal(backend.to_numpy(ours), expected)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("mask", ["causal", "added"])
 @pytest.mark.parametrize("drops", [False, True])

@@ -115,6 +115,7 @@ def require_close(expected: list[Any], found: list[Any]) -> None:
         np.testing.assert_allclose(other, one, most, most)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("lengths", "kind", "dtype"), in_turns(LENGTHS, KINDS, DTYPES))
 def test_twins_agree_at_the_edges_of_tiles(
     backend: CudaBackend, lengths: tuple[int, int], kind: str, dtype: str
@@ -125,6 +126,7 @@ def test_twins_agree_at_the_edges_of_tiles(
     require_close(*on_both(backend, given, 0.6, kind == "causal", dropout))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("widths", "kind", "dtype"), in_turns(WIDTHS, ["none", "all"], DTYPES))
 def test_twins_agree_for_rows_of_any_width(
     backend: CudaBackend, widths: tuple[int, int], kind: str, dtype: str
@@ -134,6 +136,7 @@ def test_twins_agree_for_rows_of_any_width(
     require_close(*on_both(backend, given, 0.6, False, dropout))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("widths", [(0, 8), (130, 8), (8, 129)])
 def test_rows_that_no_tile_holds_go_in_blocks(
@@ -148,6 +151,7 @@ def test_half_types_have_no_tiles_for_their_products_are_those_of_tensor_cores()
     assert tiles_for(TILES, *samples("float16", "none")[:3]) is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "way", ["steps of columns", "backwards", "odd begin", "out apart", "g of one number"]
@@ -179,6 +183,7 @@ def test_rows_may_lie_in_any_way(backend: CudaBackend, way: str, dtype: str) -> 
     require_close([*expected[:2], *slopes[:3]], [*found[:2], *into])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", ["causal", "all"])
 def test_bits_do_not_depend_on_the_order_of_threads(kind: str, dtype: str) -> None:
@@ -195,6 +200,7 @@ def test_bits_do_not_depend_on_the_order_of_threads(kind: str, dtype: str) -> No
     assert results == [results[0]] * len(SEEDS)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("kind", ["none", "causal", "added"])

@@ -60,6 +60,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_device_computes_complex_numbers_as_the_cpu_does(name: str, dtype: fd.dtype) -> None:
@@ -189,6 +190,7 @@ def test_other_libraries_see_complex_memory(dtype: fd.dtype) -> None:
     assert fd.load(file).tolist() == x.tolist()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
 def test_optimisers_step_complex_parameters_there(name: str) -> None:
     found = []

@@ -76,6 +76,7 @@ def spread(array: np.ndarray) -> np.ndarray:
     return np.repeat(array, 2, axis=-1)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_convolutions_are_those_of_the_cpu(
@@ -85,6 +86,7 @@ def test_convolutions_are_those_of_the_cpu(
     hold_all(backend, geometry, dtype)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("limit", "widest"), [(ALL_AT_ONCE, NONE), (ALL_AT_ONCE, 1), (1 << 9, 1)])
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_images_multiplied_together_or_apart_give_the_same(

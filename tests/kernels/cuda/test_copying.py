@@ -53,6 +53,7 @@ def aligned(x: np.ndarray, dtype: Any) -> np.ndarray:
     return room[start : start + x.size].reshape(x.shape)
 
 
+@pytest.mark.one_in(4)
 @in_one_test("layout", LAYOUTS)
 @pytest.mark.parametrize("name", range(len(MOVES)))
 def test_elements_go_where_they_go_on_the_cpu(
@@ -67,6 +68,7 @@ def test_elements_go_where_they_go_on_the_cpu(
         np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.one_in(4)
 @in_one_test("dtype", ["bool", "int64", "complex128", bfloat16.numpy])
 @pytest.mark.parametrize("name", range(len(MOVES)))
 def test_packs_are_16_bytes_of_each_dtype(

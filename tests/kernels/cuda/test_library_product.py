@@ -68,6 +68,7 @@ def require_near(seen: np.ndarray[Any, Any], values: Given, relative: float = 1e
 WAYS = ["whole", "turned", "part", "every other"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, bfloat16.numpy])
 @in_one_test("second", WAYS)
 @pytest.mark.parametrize("first", WAYS)
@@ -225,6 +226,7 @@ def test_a_workspace_is_of_the_pool_and_goes_with_the_call(
 BATCHES = [((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (3,)), ((1,), (4,))]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
 @in_one_test("way", ["whole", "turned", "backwards"])
 @pytest.mark.parametrize(("first", "second"), BATCHES)

@@ -57,6 +57,7 @@ def check_rows(x: np.ndarray, target: np.ndarray, reduction: int) -> None:
         near(made, expected, found[0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("reduction", [NONE, MEAN, SUM])
 def test_cross_entropy_of_rows_of_any_length(reduction: int, dtype: str) -> None:
@@ -105,6 +106,7 @@ def check_nll(x: np.ndarray, target: np.ndarray, weight: Any, ignored: int, how:
         near(made, expected, found[0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", [(7,), (5, 7), (300, 3), (4, 7, 9), (3, 7, 5, 4), (40_000, 2)])
 @pytest.mark.parametrize("how", [NONE, MEAN, SUM])
 def test_negative_log_likelihoods_of_any_shape(how: int, shape: tuple[int, ...]) -> None:

@@ -94,6 +94,7 @@ def test_nothing_is_launched_for_empty_rows() -> None:
     assert plan(program, [[0.5, 0.1]], empty) == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("skip", [0.0, 1.0])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_numbers_of_the_device_are_read_by_row_unless_all_is_skipped(
@@ -139,6 +140,7 @@ def test_arrays_that_are_written_and_new_are_one_launch_whatever_the_others_shar
     assert [out.tolist() for out in outs] == [(1 + 2 * b).tolist()] * 2
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("order", [1.0, 2.0, np.inf])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_norms_of_many_arrays_are_those_of_the_cpu(dtype: str, order: float) -> None:

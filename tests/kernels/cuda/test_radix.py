@@ -34,6 +34,7 @@ def numbers_in_order(numbers: np.ndarray, high: int, seed: int) -> int:
     return len(launches)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("length", [1, 2, 32, 33, 256, 1000, 4096])
 @pytest.mark.parametrize("high", [0, 3, 254, 255, 70_000])
 def test_numbers_of_one_tile_are_ordered_in_one_launch(length: int, high: int) -> None:
@@ -42,6 +43,7 @@ def test_numbers_of_one_tile_are_ordered_in_one_launch(length: int, high: int) -
         assert numbers_in_order(numbers, high, seed) == 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("high", "digits"), [(254, 1), (255, 2), (50_000, 2), (2**24, 4)])
 def test_longer_numbers_take_three_launches_for_each_digit_that_they_have(
     high: int, digits: int
@@ -52,6 +54,7 @@ def test_longer_numbers_take_three_launches_for_each_digit_that_they_have(
         assert numbers_in_order(numbers, high, seed) == 3 * digits
 
 
+@pytest.mark.one_in(3)
 def test_words_of_64_bits_are_ordered_by_all_of_them() -> None:
     high = 2**40
     numbers = RNG.choice(np.array([-1, 0, 5, 2**33, 2**33 + 1, high]), 5000)
@@ -59,6 +62,7 @@ def test_words_of_64_bits_are_ordered_by_all_of_them() -> None:
         assert numbers_in_order(numbers, high, seed) == 18
 
 
+@pytest.mark.one_in(3)
 def test_chunks_of_several_tiles_are_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(radix, "_ENOUGH_BLOCKS", 2)
     for numbers in (RNG.integers(0, 9, 21_000), np.arange(21_000)[::-1] // 100):
@@ -66,6 +70,7 @@ def test_chunks_of_several_tiles_are_ordered(monkeypatch: pytest.MonkeyPatch) ->
             numbers_in_order(numbers, 255, seed)
 
 
+@pytest.mark.one_in(3)
 def test_many_chunks_are_added_up_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     # Small tiles give 313 chunks; a block of `begin` processes 256 chunks at a time.
     monkeypatch.setattr(radix, "_TILES", {32: 16, 64: 8})
@@ -119,6 +124,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize(("dtype", "shape"), ROWS)
 def test_rows_of_every_dtype_are_ordered(
@@ -140,6 +146,7 @@ def test_rows_without_elements_launch_nothing() -> None:
         assert plan_order(x, np.zeros(shape, np.int64), descending=False) == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_first_of_each_row_are_selected_in_order(dtype: Any, descending: bool) -> None:
@@ -201,6 +208,7 @@ def test_topk_selects_from_many_long_rows_as_the_cpu_orders_them(
     list(cuda)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_nth_of_a_row_is_found_among_equals_and_extremes(dtype: Any) -> None:
     x = values_of(dtype, (4, 700))
@@ -227,6 +235,7 @@ def test_the_nth_of_a_long_row_is_found_in_chunks(
         assert order[0] == expected[place]
 
 
+@pytest.mark.one_in(3)
 def test_the_nth_is_found_where_there_are_more_chunks_than_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

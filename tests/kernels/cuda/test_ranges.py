@@ -19,6 +19,7 @@ ENDS = [(0, 1), (-3, 3), (10, -7), (0.1, 0.7), (5, 5), (-0.0, -1), (1e-3, 1e3)]
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "int16"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("steps", [1, 2, 7, 300, 3000])
 def test_numbers_are_the_cpu_s_to_the_last_bit(steps: int, dtype: str) -> None:

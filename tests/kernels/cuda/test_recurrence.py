@@ -51,17 +51,20 @@ def sample(shape: tuple[int, ...], dtype: str = "float64") -> tuple[np.ndarray, 
     return random.uniform(-1, 1, shape).astype(dtype), random.uniform(-1, 1, shape).astype(dtype)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("length", [0, 1, 2, 5, 31, 32, 33, 257])
 @pytest.mark.parametrize("rows", [1, 3, 70])
 def test_rows_of_any_length(rows: int, length: int) -> None:
     check(*sample((rows, length)), 1)
 
 
+@pytest.mark.one_in(3)
 def test_a_row_longer_than_the_pieces_of_the_cpu() -> None:
     # Use one order of threads, since tests with shorter rows use the other orders.
     check(*sample((17_000,)), 0, SEEDS[:1])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", [(3, 2_000, 1), (1, 700, 40), (1, 900, 3)])
 def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
     factor, x = sample(shape)
@@ -71,6 +74,7 @@ def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
     assert launches[0].grid[1] > 1
 
 
+@pytest.mark.one_in(3)
 def test_a_chunk_whose_line_is_not_finite_is_walked() -> None:
     factor, x = np.full((5, 2_000), 1e200), np.zeros((5, 2_000))
     # Before the first value that is not 0, the product of factors overflows. After it, factors

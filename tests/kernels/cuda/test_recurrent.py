@@ -36,6 +36,7 @@ def both(backend: CudaBackend, name: str, inputs: list[Any], outs: list[Any], *r
     return ours, [backend.to_numpy(x) for x in theirs]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("cell", GATES)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("stored", ["float32", "float16", "float64"])

@@ -69,6 +69,7 @@ def test_a_vector_is_summed_whole(size: int) -> None:
     assert summed(x, (0,)) == x.sum()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_packs_are_read_where_elements_lie_side_by_side(dtype: str) -> None:
     pack = 16 // np.dtype(dtype).itemsize
@@ -103,6 +104,7 @@ def test_places_in_packs_are_those_of_elements() -> None:
             assert np.array_equal(out, one.argmax(-1))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rows", [1, 2, 7, 31, 33, 65])
 @pytest.mark.parametrize("columns", [1, 3, 17, 129, 700])
 def test_rows_and_columns_are_summed(rows: int, columns: int) -> None:

@@ -64,6 +64,7 @@ def test_logarithms_of_gamma_numbers_are_the_same_but_for_roundings(count: int, 
         np.testing.assert_allclose(found, wanted, 1e-6 if dtype == "float32" else 1e-12, 1e-6)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", bfloat16.numpy])
 def test_gamma_numbers_are_the_same_but_for_roundings(count: int, dtype: Any) -> None:
@@ -78,6 +79,7 @@ def test_gamma_numbers_are_the_same_but_for_roundings(count: int, dtype: Any) ->
         np.testing.assert_allclose(found, wanted, step, 0)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", bfloat16.numpy])
 def test_poisson_numbers_are_the_same(count: int, dtype: Any) -> None:
@@ -86,6 +88,7 @@ def test_poisson_numbers_are_the_same(count: int, dtype: Any) -> None:
         require_equal("poisson", given, *part)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", bfloat16.numpy])
 def test_binomial_numbers_are_the_same(count: int, dtype: Any) -> None:

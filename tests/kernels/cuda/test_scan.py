@@ -37,6 +37,7 @@ def sample(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
     return np.random.default_rng(0).uniform(0.95, 1.05, shape).astype(dtype)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("length", [0, 1, 2, 5, 31, 32, 33, 257])
 @pytest.mark.parametrize("rows", [1, 3, 70])
 def test_rows_of_any_length(rows: int, length: int) -> None:
@@ -46,6 +47,7 @@ def test_rows_of_any_length(rows: int, length: int) -> None:
 LONG = [(1, 20_000, 1), (2, 5_000, 1), (9, 1_100, 1), (1, 3_000, 70), (1, 2_000, 5)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", LONG)
 def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
     # The numbers are so close to 1 that no product becomes denormal.
@@ -110,12 +112,14 @@ def check_extremes(x: np.ndarray, axis: int) -> None:
             np.testing.assert_array_equal(found, places)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("length", [0, 1, 2, 33, 257])
 @pytest.mark.parametrize("rows", [1, 70])
 def test_extremes_of_rows_of_any_length(rows: int, length: int) -> None:
     check_extremes(sample((rows, length)).round(2), 1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", LONG)
 def test_extremes_of_long_rows(shape: tuple[int, ...]) -> None:
     x = sample(shape, "float32").round(3)
@@ -123,6 +127,7 @@ def test_extremes_of_long_rows(shape: tuple[int, ...]) -> None:
     check_extremes(x, 1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float64"])
 def test_extremes_along_any_axis_of_any_dtype(axis: int, dtype: str) -> None:

@@ -44,6 +44,7 @@ def check(x: np.ndarray, index: np.ndarray, src: np.ndarray, axis: int, way: str
             np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8", "bool"])
 def test_what_meets_is_reduced(dtype: str, way: str) -> None:

@@ -33,6 +33,7 @@ def sample(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
     return (np.random.default_rng(0).standard_normal(shape) * 5).astype(dtype)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("length", [0, 1, 2, 5, 31, 33, 127, 129, 257, 1023, 1025, 3000])
 @pytest.mark.parametrize("rows", [1, 3, 70])
 def test_rows_of_any_length(rows: int, length: int) -> None:

@@ -67,6 +67,7 @@ def test_adaptive_windows_overlap_where_parts_are_uneven() -> None:
     check(numbers((2, 3, 10, 7)), (ADAPTIVE, ADAPTIVE), (4, 3))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "uint8"])
 def test_every_kind_of_number(dtype: str) -> None:
     x = np.abs(numbers((2, 6, 6), dtype))

@@ -45,6 +45,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("call", "dtype"), CALLS)
 def test_first_and_second_derivatives_of_both_modes_are_those_of_differences(
     call: Callable[[fd.Tensor], fd.Tensor], dtype: Any

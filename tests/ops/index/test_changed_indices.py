@@ -204,6 +204,7 @@ def test_a_gradient_refuses_indices_that_were_changed_in_place() -> None:
     assert forked(NAMES, "in place") == dict.fromkeys(NAMES, "VersionError")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("way", "serves"), [("data", "compiled"), ("numpy", "numpy")])
 def test_a_gradient_by_indices_that_changed_unseen_raises_or_is_right(
     monkeypatch: pytest.MonkeyPatch, way: str, serves: str
@@ -255,6 +256,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("serves", ["compiled", "numpy"])
 @pytest.mark.parametrize("is_coalesced", [False, True])
 @pytest.mark.parametrize("axes", [1, 2])

@@ -12,6 +12,7 @@ from fastdist import linalg as LA
 SYMMETRIC = fd.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]], dtype=fd.float64)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("batch", [(), (2,), (0,), (2, 3)])
 @pytest.mark.parametrize("hermitian", [False, True])
 @pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.complex64, fd.complex128])

@@ -66,6 +66,7 @@ def outcome(call: Callable[[Any], Any], kind: str, device: str) -> Any:
     return [one.cpu().numpy().copy() for one in (found if isinstance(found, tuple) else (found,))]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize("kind", ["float32", "complex128"])
 @pytest.mark.parametrize("name", REFUSED)
@@ -87,6 +88,7 @@ BESIDE: dict[str, tuple[np.ndarray, Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["float64", "complex64"])
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_bad_matrix_leaves_the_others_of_its_batch(name: str, kind: str) -> None:
@@ -122,6 +124,7 @@ OF_SQUARES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", ["float64", "complex128"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", OF_SQUARES)
@@ -161,6 +164,7 @@ def test_what_leaves_its_info_to_the_caller_does_not_wait(
     assert told == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", UNCHECKED)
 def test_a_graph_factors_what_is_there_when_it_is_replayed(name: str) -> None:
     x = fd.tensor(np.stack([ONE, ONE]), device="cuda")

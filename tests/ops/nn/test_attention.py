@@ -108,6 +108,7 @@ def test_no_keys_give_zeros_and_no_queries_nothing() -> None:
     assert attend(fd.ones(0, 3), fd.ones(2, 3), fd.ones(2, 3)).shape == (0, 3)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16, fd.float32, fd.float64])
 @pytest.mark.parametrize("more", [{}, {"is_causal": True}, {"attn_mask": fd.ones(3, 3) == 1}])
 def test_queries_without_entries_weigh_all_keys_alike(more: Any, dtype: Any) -> None:
@@ -208,6 +209,7 @@ def results(query: Any, key: Any, value: Any, mask: Any, more: Any) -> list[Any]
     return [one.detach().numpy() for one in (out, *plain, *slopes, *second)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mask", ["none", "causal", "bool", "added"])
 @pytest.mark.parametrize(("query", "key", "value", "more"), SHAPES)
 def test_blocks_and_matrices_agree(
@@ -256,6 +258,7 @@ def test_scores_of_float16_may_be_larger_than_it() -> None:
     assert (attend(x, x, x, fd.full((2, 2), -1e5)) == 1).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", [fd.float32, fd.bfloat16])
 def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any, dropout: float) -> None:
@@ -323,6 +326,7 @@ def test_vmap_and_masks_of_fewer_axes_than_scores() -> None:
         assert fd.allclose(found, fd.stack(apart), atol=1e-5)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("shape", [None, (150, 150), (2, 1, 1, 150), (1, 3, 150, 1), (150,)])
 def test_dropout_and_masks_that_learn_go_in_blocks(shape: Any, dropout: float) -> None:
@@ -348,6 +352,7 @@ def test_dropout_and_masks_that_learn_go_in_blocks(shape: Any, dropout: float) -
         np.testing.assert_allclose(one.detach(), other.detach(), 1e-9, 1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", [(5, 5), (2, 1, 1, 5), (1, 2, 5, 1)])
 def test_derivatives_of_dropped_weights_are_those_of_differences(
     shape: Any, monkeypatch: pytest.MonkeyPatch

@@ -47,6 +47,7 @@ def derivatives(results: Any, inputs: list[Any]) -> list[np.ndarray]:
     return [x.detach().numpy() for x in (total, *first, *second)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("batch_sizes", [(3, 3, 3), (3, 2, 2, 1), (1,)])
@@ -145,6 +146,7 @@ def test_long_sequences_give_what_their_halves_give_one_after_the_other(cell: st
     np.testing.assert_allclose(h.detach().numpy(), state[0].detach().numpy(), rtol=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
 @pytest.mark.parametrize("steps", [1, 3, 20])
 @pytest.mark.parametrize("is_turned", [False, True])
@@ -180,6 +182,7 @@ def test_complex_layers_walk_sequences_and_are_differentiated(kind: str) -> None
     )
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize(("operand", "axis"), [(0, 1), (2, 0), (2, 1), (3, 0), (3, 1), (4, 0)])
 @pytest.mark.parametrize("more", [-1, 1, 40])

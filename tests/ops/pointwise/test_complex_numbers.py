@@ -72,6 +72,7 @@ def test_a_value_is_numpy_s(name: str) -> None:
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", UNARY)
 def test_derivatives_are_those_of_differences(name: str) -> None:
     x = fd.tensor(ARRAYS[1], requires_grad=True)
@@ -79,6 +80,7 @@ def test_derivatives_are_those_of_differences(name: str) -> None:
     assert gradgradcheck(lambda x: getattr(x, name)(), (x,))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_numpy_s_with_derivatives_of_differences(name: str) -> None:
     found = PROGRAMS[name](*tensors())
@@ -87,6 +89,7 @@ def test_programs_are_numpy_s_with_derivatives_of_differences(name: str) -> None
     assert gradgradcheck(PROGRAMS[name], tensors(True))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "move",
     [

@@ -87,6 +87,7 @@ def test_a_change_of_the_view_reaches_the_numbers(name: str) -> None:
     change_is_that_of_a_copy(name, "cpu")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ON_CUDA)
 def test_a_change_of_the_view_reaches_the_numbers_on_cuda(
     monkeypatch: pytest.MonkeyPatch, name: str
@@ -300,6 +301,7 @@ PROGRAMS: dict[str, Changing] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_are_those_of_differences(name: str) -> None:
     x = fd.tensor(NUMBERS + 0.25, requires_grad=True)

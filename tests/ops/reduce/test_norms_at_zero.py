@@ -60,6 +60,7 @@ SMOOTH: dict[str, tuple[Callable[[Any], Any], float]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_functions_that_are_smooth_at_0_have_their_hessian_there(name: str, way: str) -> None:

@@ -34,6 +34,7 @@ def test_each_stretch_is_reduced(name: str) -> None:
     np.testing.assert_allclose(by_place.numpy(), expected(x, name))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", EMPTY)
 @pytest.mark.parametrize("device", ["cpu", "sim:0"])
 def test_derivatives_are_those_of_differences(name: str, device: str) -> None:

@@ -131,6 +131,7 @@ def in_ways(few: tuple[str, ...], names: dict[str, Any]) -> Any:
     return pytest.mark.parametrize(("name", "way"), found)
 
 
+@pytest.mark.one_in(4)
 @in_ways(("divided", "sum"), SMOOTH)
 def test_functions_that_are_smooth_at_0_have_their_hessian_there(name: str, way: str) -> None:
     f, factor = SMOOTH[name]
@@ -138,6 +139,7 @@ def test_functions_that_are_smooth_at_0_have_their_hessian_there(name: str, way:
     fd.testing.assert_close(WAYS[way](f)(zeros(3)), wanted, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.one_in(4)
 @in_ways(("norm", "relu", "square of a sum"), ROUGH)
 def test_functions_that_are_not_have_none(name: str, way: str) -> None:
     """The result is NaN, or infinity for the square root of a square."""
@@ -159,6 +161,7 @@ def dual_of_passing(f: Function) -> Function:
     return hessian
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "way",
     [
@@ -208,6 +211,7 @@ KERNELS_OF_SQUARES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", [BY_PRODUCT, BY_DIFFERENCES])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_have_the_hessians_by_rows_and_scale(name: str, mode: str) -> None:

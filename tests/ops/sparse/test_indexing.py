@@ -43,6 +43,7 @@ CALLS: list[Any] = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("make", [flat, hybrid])
 @pytest.mark.parametrize("call", CALLS)
 def test_parts_are_those_of_the_dense_tensor(make: Any, call: Any) -> None:
@@ -51,6 +52,7 @@ def test_parts_are_those_of_the_dense_tensor(make: Any, call: Any) -> None:
     np.testing.assert_array_equal(found.to_dense().numpy(), expected.numpy())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("make", [flat, hybrid])
 @pytest.mark.parametrize("call", CALLS)
 def test_gradients_are_those_of_the_dense_tensor(make: Any, call: Any) -> None:

@@ -59,6 +59,7 @@ def dense_of(x: fd.Tensor) -> fd.Tensor:
     return x.to_dense()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", range(len(CALLS)))
 def test_values_and_gradients_are_those_of_dense_tensors(number: int) -> None:
     call = CALLS[number]

@@ -159,6 +159,7 @@ def wait_for_slabs() -> int:
         never.wait(0.01)
 
 
+@pytest.mark.one_in(3)
 def test_no_gradient_goes_through_the_cpu_and_nobody_waits_for_a_gpu(members: Group) -> None:
     settle(members)
     members[0].run(counted)
@@ -178,6 +179,7 @@ def passes_without_a_look() -> None:
             da.get_gradients(context_id)
 
 
+@pytest.mark.one_in(3)
 def test_gradients_with_a_history_stay_on_gpus_in_every_pass(members: Group) -> None:
     settle(members)
     for _ in range(2):  # in the first round, the workers may not yet have agreed on direct copies
@@ -227,6 +229,7 @@ def on_one_cpu() -> list[list[float]]:
     return [one.grad.tolist() for one in (x, y) if one.grad is not None]
 
 
+@pytest.mark.one_in(3)
 def test_tangents_of_gradients_stay_on_gpus(members: Group) -> None:
     settle(members)
     for _ in range(2):
@@ -251,6 +254,7 @@ def pass_with_tangents() -> None:
         _found[:] = [fwAD.unpack_dual(found[one]).tangent for one in (x, y)]
 
 
+@pytest.mark.one_in(3)
 def test_of_sparse_gradients_the_coordinates_alone_come_to_the_cpu(members: Group) -> None:
     settle(members)
     members[0].run(keep_what_is_sent)
@@ -303,6 +307,7 @@ def said() -> list[str]:
     return _lines.kept
 
 
+@pytest.mark.one_in(3)
 def test_what_finds_no_piece_goes_through_the_cpu(members: Group) -> None:
     settle(members)
     members[1].run(lend_all)
@@ -339,6 +344,7 @@ def refuse_handles() -> None:
     cupy.cuda.runtime.ipcOpenMemHandle = refused
 
 
+@pytest.mark.one_in(3)
 def test_a_pair_that_is_not_proved_goes_through_the_cpu_and_says_why(members: Group) -> None:
     members[0].run(refuse_handles)
     members[0].run(agree)
@@ -353,6 +359,7 @@ def test_a_pair_that_is_not_proved_goes_through_the_cpu_and_says_why(members: Gr
     assert members[1].run(counted)[0] > 0
 
 
+@pytest.mark.one_in(3)
 def test_a_peer_that_dies_during_a_pass_ends_it_and_gives_all_back(group: Group) -> None:
     group.run_all(join)
     settle(group)
@@ -382,6 +389,7 @@ def lose_a_pass() -> bool:
     return False
 
 
+@pytest.mark.one_in(3)
 def test_passes_while_connections_break_are_right_or_say_why(members: Group) -> None:
     settle(members)
     right, told_why = members[0].run(passes_while_connections_break)

@@ -112,6 +112,7 @@ def thread_names() -> list[str]:
     return [thread.name for thread in threading.enumerate()]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.seed("E2", "E3", "E41")
 @pytest.mark.parametrize("kind", KINDS)
 @on_worker(0)

@@ -58,6 +58,7 @@ def ring() -> Iterator[Ring]:
 SIZES = [0, 1, 15, 16, 17, 4000, CAPACITY - 33, CAPACITY - 32, CAPACITY - 16, CAPACITY, 300_000]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_frame_of_every_size_comes_as_it_was(ring: Ring, size: int) -> None:
     # Each turn starts at another offset, so that frames and headers wrap around the end of the

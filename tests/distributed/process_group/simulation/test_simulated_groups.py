@@ -33,6 +33,7 @@ def threads_end() -> Iterator[None]:
     end_threads()
 
 
+@pytest.mark.one_in(3)
 def test_whatever_breaks_members_end_with_the_same_bits_or_an_error_that_names_it() -> None:
     try_seeds(range(NUM_SEEDS))
 
@@ -50,11 +51,13 @@ FOUND = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_is_mended(seed: int) -> None:
     try_seeds(range(seed, seed + 1))
 
 
+@pytest.mark.one_in(3)
 def test_a_seed_leads_all_that_happens() -> None:
     traces = []
     for seeds in (range(8), reversed(range(8))):
@@ -77,6 +80,7 @@ def test_whatever_breaks_members_end_well_for_many_seeds(first: int) -> None:
 # first seed that detects the bug.
 
 
+@pytest.mark.one_in(3)
 def test_members_that_never_meet_again_after_a_restart_are_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -102,6 +106,7 @@ def test_an_order_of_sums_that_differs_between_members_is_noticed(
         try_seeds(range(70, 270))
 
 
+@pytest.mark.one_in(3)
 def test_a_loss_that_nobody_is_told_of_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinksTransport, "peer_lost", lambda self, peer, why: None)
     with pytest.raises(AssertionError, match=r"after \d"):

@@ -85,6 +85,7 @@ def call_back_and_forth() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_calls_that_call_back_however_deep_and_many_need_no_more_threads_than_there_are() -> None:
     run_group(call_back_and_forth, 2)
 
@@ -159,6 +160,7 @@ def use_up_all_threads() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_where_all_threads_wait_the_error_says_so_and_what_to_do() -> None:
     run_group(use_up_all_threads, 3)
 

@@ -223,6 +223,7 @@ def test_reading_broken_pickles_in_strict_mode_takes_no_memory_and_runs_nobody(
     assert outcomes["MessageError"] > many // 8 and outcomes["ForbiddenFunctionError"] > 0, outcomes
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("code", [b"]", b"}", b"\x8f", b"(\x91"])
 def test_bytes_that_each_make_a_container_are_refused_where_they_are_many(code: bytes) -> None:
     """An empty set takes one byte in a body, and 216 bytes in memory."""

@@ -217,6 +217,7 @@ def that_is_for_a_third() -> None:
         rpc.rpc_sync("w1", keep, (rref,), timeout=SHORT_S)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("call", "num_calls"),
     [
@@ -298,6 +299,7 @@ def end_of_fetch() -> list[str]:
     return outcomes
 
 
+@pytest.mark.one_in(3)
 def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group: Group,
 ) -> None:
@@ -312,6 +314,7 @@ def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group.run_all(leave)
 
 
+@pytest.mark.one_in(3)
 def test_who_hears_of_a_value_after_its_call_was_given_up_hears_why(group: Group) -> None:
     group[2].run(tell_of_forks_late)
     group[0].run(lend_what_is_never_made, "w2")
@@ -355,6 +358,7 @@ def lengths_of_tracebacks() -> list[int]:
     return lengths
 
 
+@pytest.mark.one_in(3)
 def test_an_error_that_is_fetched_often_does_not_grow(group: Group) -> None:
     lengths = group[0].run(lengths_of_tracebacks)
     assert lengths[1:] == [lengths[1]] * 4
@@ -381,6 +385,7 @@ def is_dead(rank: int) -> bool:
     return bool(rpc._get_current_rpc_agent().workers.find(rank).is_dead)
 
 
+@pytest.mark.one_in(3)
 def test_a_value_that_a_dead_worker_should_have_made_is_not_waited_for(group: Group) -> None:
     group[0].run(make_and_lose, "w1")
     group[0].kill()

@@ -186,6 +186,7 @@ def pass_on(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
     return agent.call_async(to, keep, (0.0, *rrefs), {}, 1.0)
 
 
+@pytest.mark.one_in(3)
 def test_whatever_breaks_values_live_as_long_as_their_references() -> None:
     try_seeds(References, scenarios, range(NUM_SEEDS))
 
@@ -217,6 +218,7 @@ def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
     assert [owned.rref_id for owned in callee.agent.rrefs.owned.values()] == [rref._id]
 
 
+@pytest.mark.one_in(3)
 def test_nobody_waits_for_the_value_of_a_call_that_was_lost_and_cannot_be_sent_again() -> None:
     for seed in range(50):
         scenario = References(seed, quiet=True)

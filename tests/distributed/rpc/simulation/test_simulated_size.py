@@ -221,6 +221,7 @@ def require_growth(*sizes: int, of_all: bool = False) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.one_in(3)
 def test_what_a_group_does_grows_as_n_log_n_and_what_a_worker_does_as_log_n() -> None:
     require_growth(64, 128)
 
@@ -231,6 +232,7 @@ def test_what_a_large_group_does_grows_as_n_log_n_and_what_a_worker_does_as_log_
     require_growth(256, 512, 1024, of_all=True)
 
 
+@pytest.mark.one_in(3)
 def test_what_grows_with_the_square_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "_wanted_by", lambda me: [*range(me.world_size)])
     with pytest.raises(AssertionError, match="join: request bytes of all workers"):

@@ -252,6 +252,7 @@ def test_a_static_group_that_takes_lives_back_leads_to_the_one_that_came(store: 
     now.close(RpcError("the test is over"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("is_looked_for_meanwhile", "event", "name", "told"),
     [

@@ -6,6 +6,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from tests.kernels.cpu.processes import (
     begin_fork,
     cache_with_runner,
@@ -30,6 +32,7 @@ print("numba" in sys.modules, "llvmlite" in sys.modules)
 """
 
 
+@pytest.mark.one_in(3)
 def test_a_process_that_finds_its_kernels_does_not_load_numba(tmp_path: Path) -> None:
     environment = {"FASTDIST_CACHE_DIR": str(cache_with_runner(tmp_path))}
     compiled, _ = run_forked(PROGRAM, **environment).splitlines()
@@ -50,6 +53,7 @@ print("", launch._runner() is not None)
 """
 
 
+@pytest.mark.one_in(3)
 def test_processes_that_want_a_kernel_at_once_compile_it_once(tmp_path: Path) -> None:
     with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as out:
         streams = nothing.fileno(), out.fileno(), 2
@@ -61,6 +65,7 @@ def test_processes_that_want_a_kernel_at_once_compile_it_once(tmp_path: Path) ->
     assert [path.suffix for path in (tmp_path / "objects").iterdir()] == [".object"]
 
 
+@pytest.mark.one_in(3)
 def test_where_numba_is_configured_it_makes_the_code_as_ever(tmp_path: Path) -> None:
     environment = {"FASTDIST_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "2"}
     script = "import fastdist as torch; print((torch.ones(300, 300) * 2 + 1).sum().item())"
@@ -69,6 +74,7 @@ def test_where_numba_is_configured_it_makes_the_code_as_ever(tmp_path: Path) -> 
     assert list((tmp_path / "numba").glob("*.nbc"))
 
 
+@pytest.mark.one_in(3)
 def test_a_stored_kernel_that_cannot_be_loaded_is_compiled_again(tmp_path: Path) -> None:
     environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
     script = """
@@ -95,6 +101,7 @@ print(*sorted({row.key for row in found.key_averages() if "kernel" in row.key}))
 """
 
 
+@pytest.mark.one_in(3)
 def test_a_profile_has_rows_for_compiling_and_for_loading(tmp_path: Path) -> None:
     environment = {"FASTDIST_CACHE_DIR": str(cache_with_runner(tmp_path))}
     both, load = "fastdist::compile_kernel fastdist::load_kernel", "fastdist::load_kernel"

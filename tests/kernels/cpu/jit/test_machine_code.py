@@ -49,6 +49,7 @@ def entry(exact: bool = False) -> Callable[..., Any]:
 X, ENDS = np.arange(6).reshape(2, 3), (7, np.ones(2))
 
 
+@pytest.mark.one_in(3)
 def test_an_entry_returns_what_the_function_returns() -> None:
     assert entry()(X, 3, 0.5, False, ENDS) == (15 + 3 + 7 + 2, 0.25)
     assert entry()(X.view(np.matrix), np.int8(3), np.float64(2), 1, ENDS) == (-27, 4.0)
@@ -66,6 +67,7 @@ def test_memory_of_code_is_executed_and_not_written_to() -> None:
     assert found == ["r-xp"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -134,6 +136,7 @@ def test_a_symbol_that_is_not_known_is_refused() -> None:
         MachineCode(data.replace(b"\0malloc\0", b"\0mallox\0"))
 
 
+@pytest.mark.one_in(3)
 def test_a_function_that_needs_numba_is_left_to_it() -> None:
     @compiled("a sample")  # type: ignore[untyped-decorator]
     def solve(x: Any, y: Any) -> Any:

@@ -1,0 +1,68 @@
+"""The marker `one_in(n)`: a run of all tests runs one in n of the cases; each commit runs others.
+
+A mark at a parametrized function counts the cases of this function. The functions of a file that
+are not parametrized and have the mark count together. At least one case runs. The commit determines
+which, so a failure can be repeated with `--rotate COMMIT`. Runs that name files, `-k` or `-m`, and
+runs with `--slow` or `--rotate off`, run all cases. So do the tests of mutants, which name files.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+import pytest
+
+from tests.lanes import names_no_tests
+from tests.suite.cpu_report import file_of
+
+MARK: Final = "one_in"
+OFF: Final = "off"
+ANYWHERE: Final = "without a commit"
+
+
+def seed_of_run(config: pytest.Config, root: str) -> str | None:
+    """Return the seed that determines which cases run, or None if all of them run.
+
+    The seed is that of `--rotate`; for runs of all tests, it is the commit of the checkout.
+    """
+    option = config.option
+    if option.slow or option.rotate == OFF:
+        return None
+    if option.rotate is not None:
+        return str(option.rotate)
+    if not names_no_tests(config) or option.keyword or option.markexpr:
+        return None
+    return commit_of(root)
+
+
+def commit_of(root: str) -> str:
+    """Return the short name of the commit in a checkout; ANYWHERE if it is none."""
+    command = ["git", "-C", root, "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ANYWHERE
+
+
+def of_other_commits(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
+    """Return the tests that do not run with this seed.
+
+    Tests of seed rows always run, because a run of all tests reports each row.
+    """
+    groups: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        mark = item.get_closest_marker(MARK)
+        if mark is not None and item.get_closest_marker("seed") is None:
+            function, is_case, _ = item.nodeid.partition("[")
+            place = function if is_case else file_of(item)
+            groups.setdefault((place, *mark.args), []).append(item)
+    left = set[pytest.Item]()
+    for (_, one_in), group in groups.items():
+        # Not CRC-32: of two names of one length, it differs by the same bits with each seed.
+        in_order = sorted(group, key=lambda item: sha256(f"{seed} {item.nodeid}".encode()).digest())
+        left.update(in_order[math.ceil(len(group) / one_in) :])
+    return left

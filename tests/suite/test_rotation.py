@@ -1,0 +1,127 @@
+"""Each commit runs a part of the cases that are marked `one_in`; over some commits all of them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.suite.rotation import ANYWHERE, commit_of, of_other_commits, seed_of_run
+
+pytest_plugins = ["pytester"]
+
+FILE = """
+import pytest
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("case", range(10))
+def test_many(case):
+    pass
+
+@pytest.mark.one_in(4)
+def test_single():
+    pass
+
+@pytest.mark.seed("C1")
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("case", range(3))
+def test_rows(case):
+    pass
+
+def test_always():
+    pass
+"""
+SINGLE_TESTS = """
+import pytest
+
+@pytest.mark.one_in(3)
+def test_a(): pass
+
+@pytest.mark.one_in(3)
+def test_b(): pass
+
+@pytest.mark.one_in(3)
+def test_c(): pass
+
+@pytest.mark.one_in(3)
+def test_d(): pass
+
+def test_always(): pass
+"""
+
+
+@pytest.fixture
+def items(pytester: pytest.Pytester) -> list[pytest.Item]:
+    """Return the tests of two files."""
+    pytester.makepyfile(test_functions=FILE, test_file=SINGLE_TESTS)
+    found, _ = pytester.inline_genitems("-p", "no:cacheprovider")
+    return found
+
+
+def kept(items: list[pytest.Item], seed: str) -> list[str]:
+    """Return the names of the tests that run with this seed."""
+    left = of_other_commits(items, seed)
+    return [item.name for item in items if item not in left]
+
+
+def counts(names: list[str]) -> dict[str, int]:
+    prefixes = ("test_many", "test_single", "test_rows", "test_always")
+    found = {name: sum(one.startswith(name) for one in names) for name in prefixes}
+    return found | {"file": sum(name in ("test_a", "test_b", "test_c", "test_d") for name in names)}
+
+
+@pytest.mark.parametrize("seed", ["5d54b718", "ba3118a4", ANYWHERE])
+def test_a_commit_runs_its_part_and_at_least_one(items: list[pytest.Item], seed: str) -> None:
+    names = kept(items, seed)
+    assert counts(names) == {
+        "test_many": 3,
+        "test_single": 1,
+        "test_rows": 3,
+        "test_always": 2,
+        "file": 2,
+    }
+    assert kept(items, seed) == names
+
+
+def test_some_commits_run_all_cases(items: list[pytest.Item]) -> None:
+    parts = [kept(items, f"{seed:08x}") for seed in range(40)]
+    assert len(set(map(tuple, parts))) > 20
+    assert {name for part in parts for name in part} == {item.name for item in items}
+
+
+def test_a_file_that_is_collected_alone_has_the_same_part(items: list[pytest.Item]) -> None:
+    """The processes of a shared run collect one file at a time."""
+    alone = [item for item in items if "test_file" in item.nodeid]
+    both = of_other_commits(items, "1")
+    assert of_other_commits(alone, "1") == {item for item in both if "test_file" in item.nodeid}
+
+
+def config(source: str, **options: Any) -> Any:
+    given = {"rotate": None, "slow": False, "keyword": "", "markexpr": ""} | options
+    return SimpleNamespace(
+        args_source=pytest.Config.ArgsSource[source], option=SimpleNamespace(**given)
+    )
+
+
+def test_only_a_run_of_all_tests_takes_a_part_unless_told_to(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    assert seed_of_run(config("TESTPATHS"), where) == ANYWHERE
+    for options in ({"slow": True}, {"rotate": "off"}, {"keyword": "mul"}, {"markexpr": "gpu"}):
+        assert seed_of_run(config("TESTPATHS", **options), where) is None
+    assert seed_of_run(config("ARGS"), where) is None
+    assert seed_of_run(config("ARGS", rotate="ab12"), where) == "ab12"
+    assert seed_of_run(config("TESTPATHS", rotate="ab12", slow=True), where) is None
+
+
+def test_the_seed_is_the_commit_of_the_checkout(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    assert commit_of(str(tmp_path)) == ANYWHERE
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert commit_of(str(tmp_path)) == ANYWHERE  # without a commit
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    command = [*git, "rev-parse", "HEAD"]
+    head = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert head.startswith(commit_of(str(tmp_path)))
