@@ -71,8 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.distributed import templates  # templates reads the environment when imported
 
         templates.ENDS_WHOLE_ONE_IN = 1
-    if not hasattr(config, "workerinput"):  # the processes of a shared run get these options
-        config.option.rotate = rotation.seed_of_run(config, str(ROOT))
+    config.pluginmanager.register(rotation.Rotation(config, str(ROOT)), "fastdist-rotation")
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
     config.pluginmanager.register(CpuReport(), "fastdist-cpu-report")
     crashes = CrashReport(config.stash[private_directory])
@@ -131,9 +130,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for reason in reasons[:1]:
             deselected_because[reason] += 1
         (gone if reasons else kept).append(item)
-    if (seed := config.option.rotate) is not None:
-        others = rotation.of_other_commits(kept, seed)
-        reason = f"one_in: cases of other commits; this run is --rotate {seed}, --slow runs all"
+    turn = config.pluginmanager.get_plugin("fastdist-rotation")
+    if turn is not None and (others := turn.others(kept)):
+        reason = (
+            f"one_in: cases of other commits; this run is --rotate {turn.seed}, --slow runs all"
+        )
         deselected_because[reason] += len(others)
         gone += others
         kept = [item for item in kept if item not in others]

@@ -10,18 +10,39 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.lanes import names_no_tests
 from tests.suite.cpu_report import file_of
 
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
 MARK: Final = "one_in"
 OFF: Final = "off"
 ANYWHERE: Final = "without a commit"
+
+
+class Rotation:
+    """A plugin that knows the seed of this run; the processes of a shared run get it from the
+    controller.
+    """
+
+    def __init__(self, config: pytest.Config, root: str) -> None:
+        given = getattr(config, "workerinput", None)
+        self.seed: str | None = seed_of_run(config, root) if given is None else given[MARK]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: WorkerController) -> None:
+        node.workerinput[MARK] = self.seed
+
+    def others(self, items: Sequence[pytest.Item]) -> set[pytest.Item]:
+        """Return the tests that do not run in this run."""
+        return set() if self.seed is None else of_other_commits(items, self.seed)
 
 
 def seed_of_run(config: pytest.Config, root: str) -> str | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
+from tests.launch import forked_programs
 from tests.suite.rotation import ANYWHERE, commit_of, of_other_commits, seed_of_run
 
 pytest_plugins = ["pytester"]
@@ -125,3 +127,34 @@ def test_the_seed_is_the_commit_of_the_checkout(tmp_path: Path) -> None:
     command = [*git, "rev-parse", "HEAD"]
     head = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert head.startswith(commit_of(str(tmp_path)))
+
+
+CONFTEST = """
+from tests.suite.rotation import Rotation
+
+def pytest_addoption(parser):
+    parser.addoption("--rotate")
+    parser.addoption("--slow", action="store_true")
+
+def pytest_configure(config):
+    config.pluginmanager.register(Rotation(config, "."), "rotation")
+
+def pytest_collection_modifyitems(config, items):
+    others = config.pluginmanager.get_plugin("rotation").others(items)
+    items[:] = [item for item in items if item not in others]
+"""
+
+
+@pytest.mark.parametrize(("more", "count"), [((), 11), (("--rotate", "off"), 20)])
+def test_the_processes_of_a_shared_run_take_the_same_part(
+    tmp_path: Path, more: tuple[str, ...], count: int
+) -> None:
+    markers = "markers =\n    one_in(n): one\n    seed: rows"
+    ini = f"[pytest]\npythonpath = {ROOT} .\ntestpaths = .\nfilterwarnings = error\n{markers}\n"
+    (tmp_path / "pytest.ini").write_text(ini)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_functions.py").write_text(FILE)
+    (tmp_path / "test_file.py").write_text(SINGLE_TESTS)
+    given = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *more]
+    done = forked_programs.run(given, tmp_path)
+    assert f"{count} passed" in done.stdout, done.stdout + done.stderr
