@@ -198,7 +198,7 @@ def test_tangents_of_a_view_by_strides_are_those_of_each_call() -> None:
         close(vmap(push)(t), fd.stack([push(one) for one in t]))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 @pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 @pytest.mark.parametrize(("name", "one"), DIFFERENTIABLE[::7])

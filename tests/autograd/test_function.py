@@ -391,7 +391,7 @@ NAMES_OF_THE_NODE = sorted(
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", NAMES_OF_THE_NODE)
 def test_each_name_on_ctx_is_the_users(name: str) -> None:
     Keeps.name, Keeps.found = name, None

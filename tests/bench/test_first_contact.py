@@ -47,6 +47,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_contact, "_in_another_process", lambda device: passed)
 
 
+@pytest.mark.one_in(3)
 def test_every_op_and_composite_of_the_table_is_looked_at(made: list[Sample]) -> None:
     names = {one.name.rpartition("-")[0] or one.name for one in made}
     covered = names | test_table.COVERED_BY.keys() | test_table.ELSEWHERE

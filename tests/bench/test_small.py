@@ -26,7 +26,7 @@ def test_an_op_without_gradients_is_timed_alone(monkeypatch: pytest.MonkeyPatch)
     assert titles(monkeypatch, "argmax 8x8") == ["argmax 8x8, without grad"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", small.OPS)
 def test_each_stage_of_each_op_runs(name: str) -> None:
     op = small.OPS[name]

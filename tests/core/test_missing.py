@@ -112,6 +112,7 @@ ROOMS = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["", *MODULES, *ROOMS])
 def test_every_name_that_a_module_lists_can_be_had(name: str) -> None:
     module = importlib.import_module(f"fastdist.{name}".rstrip("."))

@@ -66,6 +66,7 @@ def on_cuda(values: Any, index: int = 0, **how: Any) -> Any:
     return fd.tensor(values, device=f"cuda:{index}", **how)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("index", [0, 1])
 @pytest.mark.parametrize("name", CALLS)
 def test_a_later_call_plans_nothing_and_gives_what_the_cpu_gives(

@@ -71,7 +71,7 @@ CALLS: dict[str, tuple[int, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", CALLS)
 def test_the_host_waits_for_sizes_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     count, call = CALLS[name]
@@ -133,7 +133,7 @@ DRAWN: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", DRAWN)
 def test_draws_are_the_cpu_s_and_nobody_waits_for_them(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -56,7 +56,7 @@ def both(compute: Callable[[Callable[[np.ndarray], Any]], Any]) -> None:
         np.testing.assert_array_equal(one.detach().cpu().numpy(), other.detach().numpy())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.bool_, bfloat16.numpy])
 def test_places_are_read_written_and_added_to(name: str, dtype: Any) -> None:
@@ -79,7 +79,7 @@ def test_places_are_read_written_and_added_to(name: str, dtype: Any) -> None:
     both(compute)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("counts", [[1500], [256, 256, 1], [255, 2, 600, 256], [0, 512, 3, 1100]])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, bfloat16.numpy])
 def test_many_values_for_one_place_are_added_in_chunks(counts: list[int], dtype: Any) -> None:
@@ -126,7 +126,7 @@ def test_places_are_sorted_unless_repeatable_results_are_waived_in_so_many_words
         assert launched(np.float32, added=False) == ["order_in_warps", "put"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("waiving")
 @pytest.mark.parametrize("order", SEEDS)
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_places_that_are_not_there_are_passed_over_among_many() -> None:
     assert added.tolist() == [0, 300, 0]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", PLACES)
 def test_gradients_go_to_the_places_that_were_read(name: str) -> None:
     def compute(on: Callable[[np.ndarray], Any]) -> Any:

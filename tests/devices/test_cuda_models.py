@@ -54,7 +54,7 @@ def step(model: Any, loss: Callable[[Any, Any], Any], x: Any, y: Any) -> list[An
     return [one.detach().cpu().numpy().copy() for one in (found, *model.parameters())]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_classifier_takes_the_steps_that_it_takes_on_the_cpu(name: str, norm: Any) -> None:
@@ -154,6 +154,7 @@ def test_each_way_to_wait_or_to_copy_is_counted(
     assert told[: len(expected)] == expected
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("order", SEEDS)
 @pytest.mark.parametrize("zero_infinity", [False, True])
 def test_texts_in_time_have_the_losses_and_gradients_of_the_cpu(
@@ -243,6 +244,7 @@ def _resize(name: str, x: Any) -> Any:
     return x.grad
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", RESIZED)
 def test_a_second_step_that_resizes_images_copies_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -264,6 +266,7 @@ def test_a_second_step_that_resizes_images_copies_nothing(
     assert found.equal(expected) and found_there.equal(expected)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", RESIZED)
 def test_a_graph_that_resizes_images_has_tables_of_its_own(name: str) -> None:
     x, out = fd.rand(2, 3, 6, 7, device="cuda"), None

@@ -168,7 +168,7 @@ SHORT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
 @pytest.mark.parametrize("count", SIDES)
 @pytest.mark.parametrize("name", SHORT)

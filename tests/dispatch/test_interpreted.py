@@ -396,6 +396,7 @@ DUAL: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("call", DUAL.values(), ids=list(DUAL))
 def test_tangents_are_those_of_the_general_path(call: Callable[[Any], Any]) -> None:
     found = []

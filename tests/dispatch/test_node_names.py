@@ -22,7 +22,7 @@ X = NAMES["x"]
 NAMED_BY_TENSORS = "t.tensor(2.0) / x"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("text", CALLS)
 def test_the_node_of_a_call_is_called_as_pytorch_does(text: str, properties: Properties) -> None:
@@ -57,6 +57,7 @@ OF_ONE_OP: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", OF_ONE_OP)
 def test_nodes_of_one_op_are_of_one_class_for_any_operands(name: str) -> None:
     kinds = {type(y.grad_fn) for x in GIVEN for y in OF_ONE_OP[name](x)}
@@ -74,6 +75,7 @@ OF_SEVERAL_OPS: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", OF_SEVERAL_OPS)
 def test_nodes_of_ops_that_are_recorded_alike_are_of_one_class(name: str) -> None:
     x = of((3, 3), fd.float64)

@@ -46,6 +46,7 @@ def inputs() -> fd.Tensor:
     return fd.tensor([[-2.0, -0.3, 0.4, 2.0], [0.2, 1.5, -1.0, 7.0]], requires_grad=True)
 
 
+@pytest.mark.one_in(4)
 @every_layer
 def test_the_second_gradient_is_zeros(name: str) -> None:
     x = inputs()
@@ -57,6 +58,7 @@ def test_the_second_gradient_is_zeros(name: str) -> None:
     assert x.grad is not None and x.grad.tolist() == fd.zeros(2, 4).tolist()
 
 
+@pytest.mark.one_in(4)
 @every_layer
 def test_the_gradient_by_what_came_in_stays_what_it_was(name: str) -> None:
     x = inputs()

@@ -76,6 +76,7 @@ def test_a_second_call_takes_the_short_path(name: str) -> None:
     assert went == []
 
 
+@pytest.mark.one_in(4)
 @every_call
 def test_values_and_gradients_are_those_of_the_general_path(name: str) -> None:
     """Anomaly mode forces the general path."""
@@ -113,6 +114,7 @@ def test_the_engine_and_the_inline_loop_agree(name: str) -> None:
     np.testing.assert_array_equal(inline, engine)
 
 
+@pytest.mark.one_in(4)
 @every_call
 def test_strided_inputs_give_what_their_copies_give(name: str) -> None:
     call = CALLS[name]

@@ -82,6 +82,7 @@ def test_values_layouts_and_gradients_are_those_of_the_general_path(name: str) -
     np.testing.assert_array_equal(gradient, wanted)
 
 
+@pytest.mark.one_in(4)
 @every_call
 def test_gradients_may_be_differentiated_again(name: str) -> None:
     call, x = CALLS[name], leaf()
@@ -92,6 +93,7 @@ def test_gradients_may_be_differentiated_again(name: str) -> None:
     np.testing.assert_array_equal(recorded.detach().numpy(), gradient_of(call, x, counted))
 
 
+@pytest.mark.one_in(4)
 @every_call
 def test_tangents_follow(name: str) -> None:
     call, x = CALLS[name], leaf().detach()

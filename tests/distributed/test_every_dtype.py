@@ -80,7 +80,7 @@ def keep_large_forms_alone() -> None:
     assert len(FORMS) == 4
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", NAMES)
 @on_worker(0)
 def test_a_tensor_comes_back_as_it_was_in_every_form(name: str) -> None:
@@ -90,6 +90,7 @@ def test_a_tensor_comes_back_as_it_was_in_every_form(name: str) -> None:
         require_equal(rpc.remote("w1", same, (sent,)).to_here(), sent)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", NAMES)
 @on_worker(0)
 def test_tensors_come_back_inside_of_what_holds_them(name: str) -> None:
@@ -100,6 +101,7 @@ def test_tensors_come_back_inside_of_what_holds_them(name: str) -> None:
     assert came["two"][0] is came["all"][2]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", NAMES)
 @on_worker(0)
 def test_views_of_one_memory_share_it_on_the_other_side(name: str) -> None:
@@ -120,6 +122,7 @@ class Holder(torch.nn.Module):
         self.register_buffer("held", tensor)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", NAMES)
 @on_worker(0)
 def test_modules_cross_with_what_they_hold(name: str) -> None:
@@ -171,7 +174,7 @@ def saved(x: Any) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", NAMES)
 @on_worker(0)
 def test_what_a_worker_saves_another_loads(name: str) -> None:

@@ -160,6 +160,7 @@ def test_whatever_strangers_say_the_job_goes_on(job: Job, which: str, words: byt
     job.assert_well()
 
 
+@pytest.mark.one_in(3)
 def test_nine_hundred_that_say_nothing_are_served_beside_and_hung_up_on(
     job: Job, many_descriptors: None
 ) -> None:
@@ -294,6 +295,7 @@ def test_a_member_whose_header_claims_another_rank_is_refused(job: Job) -> None:
     job.assert_well()
 
 
+@pytest.mark.one_in(3)
 def test_a_member_of_another_life_is_refused(job: Job) -> None:
     said, of_the_call = heard_as(job, rank=0, incarnation=12_345)
     assert "was replaced" in said and of_the_call == 0x291

@@ -54,7 +54,7 @@ def interrupt_at_random_places(name: str, count: int) -> None:
     assert num_struck > 0.5 * len(chosen)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_a_work_that_is_interrupted_leaves_all_as_it_was(name: str) -> None:
     interrupt_at_random_places(name, 5)

@@ -56,7 +56,7 @@ def run_short(guard: Guard, number: int, work: Callable[[], object]) -> bool:
     return failed
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @every
 @pytest.mark.parametrize("name", WORKS)
 def test_a_work_that_runs_out_of_memory_says_so_and_leaves_all_as_it_was(

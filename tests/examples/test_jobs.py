@@ -114,7 +114,7 @@ def test_a_job_is_started_as_its_workers(
     assert words_of(name, SHORT[name][0], monkeypatch) == expected
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", SHORT)
 def test_a_job_learns_and_keeps_its_promise(name: str, run_job: Callable[[str], Done]) -> None:
     _, word, bound, falls = SHORT[name]

@@ -148,6 +148,7 @@ def test_levels_that_are_opened_at_once_have_each_an_index() -> None:
         Level.release_idx(1), Level.release_idx(0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("F3", "F5")
 def test_a_level_that_two_leave_is_left_once() -> None:
     found: list[object] = []
@@ -215,6 +216,7 @@ def test_a_level_is_given_one_global_id() -> None:
         Level.release_idx(0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("F3")
 def test_a_mirror_is_made_once_and_ends_once() -> None:
     found: list[object] = []

@@ -52,6 +52,7 @@ def test_a_module_that_is_missing_is_an_error_before_anything_starts(
     assert message in run.err.decode()
 
 
+@pytest.mark.one_in(3)
 def test_a_module_inside_a_package_that_is_missing_is_named(run_command: Any) -> None:
     run = run_command("-m", "json.this_module_is_missing")
     assert run.end() == 1
@@ -168,6 +169,7 @@ def test_torchrun_s_line_for_several_jobs_of_one_machine_takes_a_free_port(start
     assert run.out == b"[rank 0] job7 localhost\n"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("flag", INSTEAD)
 @pytest.mark.parametrize("style", ["{}={}", "{} {}", "under"])
 def test_a_flag_of_torchrun_s_that_is_not_done_is_an_error_that_says_what_to_do(

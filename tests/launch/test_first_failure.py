@@ -121,6 +121,7 @@ def test_who_wrote_its_traceback_first_is_named_even_if_it_ended_last(
     assert lines.count("Traceback (most recent call last):") == 1
 
 
+@pytest.mark.one_in(3)
 def test_who_lost_a_worker_is_named_after_it_even_if_it_was_first_in_all(
     run_two: Callable[..., list[str]],
 ) -> None:
@@ -147,6 +148,7 @@ def test_who_lost_a_worker_is_named_after_it_even_if_it_was_first_in_all(
     assert lines[-1] == "ValueError: cause"
 
 
+@pytest.mark.one_in(3)
 def test_a_traceback_is_not_cut_because_another_worker_ends(
     run_two: Callable[..., list[str]],
 ) -> None:
@@ -165,6 +167,7 @@ def test_a_traceback_is_not_cut_because_another_worker_ends(
     assert lines[-1] == "ValueError: slow"
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_had_caught_its_error_is_not_said_to_have_failed(
     run_two: Callable[..., list[str]],
 ) -> None:

@@ -42,6 +42,7 @@ def test_each_stream_of_each_worker_has_a_file_and_is_shown_all_the_same(
     assert err == ["[rank 1] err of 1", "[rank 0] err of 0"]
 
 
+@pytest.mark.one_in(3)
 def test_what_is_redirected_is_not_shown_and_what_is_teed_is(
     start_run: Any, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_file_that_takes_no_more_leaves_its_stream_to_the_screen() -> None:
     assert told.startswith("/dev/full cannot be written (No space left on device): from now on its")
 
 
+@pytest.mark.one_in(3)
 def test_logs_that_cannot_be_opened_are_told_and_the_job_runs(
     start_run: Any, tmp_path: Path
 ) -> None:

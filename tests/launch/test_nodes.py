@@ -132,6 +132,7 @@ def test_who_waits_for_a_worker_that_has_ended_on_another_node_is_told(
     assert b"rank 2 of 3 ended without joining" in nodes[0].err
 
 
+@pytest.mark.one_in(3)
 def test_a_killed_host_of_the_store_is_named_by_the_other(
     start_node: StartNode, watch: Callable[[int], Any]
 ) -> None:

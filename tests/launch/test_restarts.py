@@ -119,6 +119,7 @@ def test_what_is_left_of_an_earlier_round_neither_joins_nor_is_seen(start_run: A
     assert run.end() == 0
 
 
+@pytest.mark.one_in(3)
 def test_a_ctrl_c_in_a_later_round_ends_all(start_run: Any, watch: Callable[[int], Any]) -> None:
     run = start_run(_WAITS, "-n", "2", "--max-restarts=5")
     os.kill(_pids(run, 0, 2)[1], signal.SIGKILL)
@@ -166,6 +167,7 @@ def test_a_signal_that_is_passed_on_reaches_the_workers_of_a_later_round(start_r
     assert f"[rank 0] heard {int(signal.SIGUSR1)}\n".encode() in run.out
 
 
+@pytest.mark.one_in(3)
 def test_who_has_lost_its_terminal_is_not_started_again(start_run: Any) -> None:
     run = start_run(WORKER + "    while True: print(count)\n", "--max-restarts=3")
     run.wait_for("[rank 0] 0")

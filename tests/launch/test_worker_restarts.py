@@ -84,6 +84,7 @@ def test_each_worker_may_come_back_so_often_and_the_next_failure_ends_the_job(
     assert other
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_ended_well_does_not_come_back(start_run: Any) -> None:
     text = """
     from fastdist.distributed.rendezvous import rendezvous
@@ -97,6 +98,7 @@ def test_a_worker_that_ended_well_does_not_come_back(start_run: Any) -> None:
     assert run.out.count(b"start") == 3
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_lies_stopped_while_all_others_have_ended_ends_the_job(
     start_run: Any,
 ) -> None:
@@ -259,6 +261,7 @@ def test_a_worker_of_one_node_comes_back_while_those_of_the_other_live_on(
     assert _AGAIN.format(2, 1, 1).encode() in second.err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -277,6 +280,7 @@ def test_a_restart_that_makes_no_sense_is_an_error_before_anything_starts(
     assert run.out == b""
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_is_not_started_again_once_all_others_have_finished(start_run: Any) -> None:
     text = """
     from fastdist.distributed.rendezvous import rendezvous

@@ -20,7 +20,7 @@ PRIVATE = (
 )  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", MODULES)
 def test_each_stub_is_of_a_module_that_there_is(name: str) -> None:
     assert importlib.util.find_spec(f"fastdist.{name}") is not None

@@ -171,6 +171,7 @@ CHANGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_methods_that_write_their_result_back_write_it_into_a_batch(change: Any) -> None:

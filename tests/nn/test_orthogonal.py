@@ -25,7 +25,7 @@ def orthogonal(shape: tuple[int, ...], kind: str | None) -> Any:
     return parametrizations.orthogonal(module, orthogonal_map=kind)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder", None])
 def test_a_weight_stays_orthogonal_while_it_learns(

@@ -62,7 +62,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rows", [8, 5, 2, 1])
 def test_a_model_over_four_devices_learns_as_over_one(sim: SimBackend, rows: int) -> None:
     x = numbers(rows, 3)

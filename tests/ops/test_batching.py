@@ -40,7 +40,7 @@ def batches(name: str, one: Case) -> list[list[fd.Tensor]]:
 LENGTHS = {"bincount", "repeat_interleave", "take_places"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @every_case
 def test_a_batch_of_calls_gives_what_each_call_gives(
     name: str, one: Case, properties: Properties
@@ -68,7 +68,7 @@ def test_a_batch_of_calls_gives_what_each_call_gives(
         assert found.shape[1:] == expected.shape or name in LENGTHS
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 def test_a_batch_of_a_pointwise_op_is_one_call(row: Row) -> None:
     function = function_of(row)
@@ -108,7 +108,7 @@ ONE_BY_ONE = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_any_one_of_the_tensors_may_be_a_batch_alone(name: str) -> None:
     for one in CASES[name]:
@@ -140,7 +140,7 @@ NESTED = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NESTED)
 def test_a_batch_of_batches_gives_what_each_call_gives(name: str) -> None:
     for one in CASES[name]:

@@ -134,7 +134,7 @@ def _spread(x: Any, weight: Any) -> Any:
     return out
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(fd.complex64, 2e-5), (fd.complex128, 1e-12)])
 def test_values_are_numpy_s(name: str, dtype: fd.dtype, tolerance: float) -> None:

@@ -67,7 +67,7 @@ def value_and_gradients(name: str, dtype: str, device: str) -> list[np.ndarray]:
     return [tensor.cpu().resolve_conj().numpy().copy() for tensor in found]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test_each("op", "name, dtype", in_turns(0))
 def test_cuda_computes_what_the_cpu_does(cuda: CudaBackend, name: str, dtype: str) -> None:
     check(name, dtype)

@@ -77,7 +77,7 @@ def numbers_of(tensor: Any) -> np.ndarray:
     return numbers
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @every_case_with(sampled)
 def test_cuda_computes_what_the_cpu_does(
     cuda: CudaBackend,

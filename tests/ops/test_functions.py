@@ -293,6 +293,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
 ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("call", "error", "text"), REFUSED)
 def test_what_has_no_meaning_is_refused_in_pytorch_s_words(
     call: Callable[[], Any], error: type[Exception], text: str

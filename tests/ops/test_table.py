@@ -88,7 +88,7 @@ VIEWS = ("view", "view_as")
 HALVES = {"Half": (fd.float16, 4e-2), "BFloat16": (fd.bfloat16, 0.3)}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @every_case
 def test_every_property(name: str, one: Case, properties: Properties) -> None:
     arrays = one.arrays(f"{name} value")

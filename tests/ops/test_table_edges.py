@@ -112,7 +112,7 @@ def test_every_op_is_tried_without_axes_or_known_to_refuse_that() -> None:
     assert REFUSED_SCALAR.keys() <= CASES.keys()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", CASES)
 def test_value_and_derivatives_at_the_edge_are_numpy_s(name: str, properties: Properties) -> None:
     for about, found in (("without elements", EMPTIED), ("without axes", WITHOUT_AXES)):
@@ -134,7 +134,7 @@ def check_edge(name: str, one: Case) -> None:
         check_first_order(*differentiated(one, arrays), generator(f"{name} direction"))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", REFUSED_SCALAR)
 def test_an_op_that_needs_axes_says_so(name: str) -> None:
     refused: Refused = REFUSED_SCALAR[name]
@@ -148,7 +148,7 @@ def test_an_op_that_needs_axes_says_so(name: str) -> None:
 SPECIAL = {"nan": [np.nan], "inf": [np.inf], "-inf": [-np.inf], "all": [np.inf, np.nan, -np.inf]}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test_each(
     "op",
     "name, one",
@@ -172,7 +172,7 @@ def test_nan_and_infinities_come_through_as_numpy_s(
 # ---- Pointwise ops by NumPy and by Numba ---------------------------------------------------------
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @every_differentiable_case
 def test_values_and_gradients_are_the_same_on_numba_s_side(
     name: str, one: Case, monkeypatch: pytest.MonkeyPatch

@@ -67,13 +67,13 @@ def compare(name: str, dtype: str, view: View) -> None:
             np.testing.assert_allclose(ours, plain, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test_each("op", "name", by_op(TAKEN))
 def test_a_conjugated_view_is_the_numbers_that_it_shows(name: str) -> None:
     compare(name, "complex128", conjugated)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test_each("op", "name", by_op([*SAMPLES][::4]))
 def test_a_negated_view_is_the_numbers_that_it_shows(name: str) -> None:
     compare(name, "float64", negated)

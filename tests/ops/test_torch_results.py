@@ -143,7 +143,7 @@ def test_pytorch_s_results_are_there_for_every_row() -> None:
     assert TORCH["integers"].keys() == TORCH["special"].keys() | INTEGER_ROWS
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", TORCH["special"])
 def test_special_values_and_gradients_are_pytorch_s(name: str) -> None:
     row, expected = ROWS[name], TORCH["special"][name]
@@ -182,7 +182,7 @@ def compare(found: np.ndarray, expected: np.ndarray, at: list[Any], what: str) -
     assert wrong == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", TORCH["dtypes"])
 def test_result_dtypes_are_pytorch_s(name: str) -> None:
     table = TORCH["dtype_tables"][TORCH["dtypes"][name]] | RIGHT_DTYPES.get(name, {})
@@ -205,7 +205,7 @@ def test_result_dtypes_are_pytorch_s(name: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", [n for n, found in TORCH["integers"].items() if found])
 def test_integer_values_are_pytorch_s(name: str) -> None:
     function = function_of(ROWS[name]) if name in ROWS else getattr(fd, name)

@@ -18,7 +18,7 @@ PLACES: dict[str, list[list[float]]] = json.loads(PLACE.read_text())
 WITH_GRAPHS = [name for name in OPTIONS if name != "Adafactor"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_fifty_steps_end_where_pytorchs_do(name: str) -> None:
     found = last_places(fastdist, optim, name, fastdist.float64)
@@ -26,7 +26,7 @@ def test_fifty_steps_end_where_pytorchs_do(name: str) -> None:
     np.testing.assert_allclose(found, PLACES[name], rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_fifty_steps_in_float32_end_there_to_its_precision(name: str) -> None:
     found = last_places(fastdist, optim, name, fastdist.float32)
@@ -177,7 +177,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("name", "options", "message"), BAD)
 def test_options_out_of_range_are_refused_in_pytorchs_words(
     name: str, options: dict[str, Any], message: str

@@ -31,6 +31,7 @@ def by_formula(
     return place
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("nesterov", [True, False])
 @pytest.mark.parametrize("adjust", [None, "original", "match_rms_adamw"])

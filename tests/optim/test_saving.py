@@ -169,6 +169,7 @@ def test_keys_are_pytorchs(name: str, options: dict[str, Any], state: str, group
     assert " ".join(saved["param_groups"][0]) == group
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "options", "_", "__"), ROWS)
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_a_run_goes_on_from_a_state_dict(
@@ -185,7 +186,7 @@ def test_a_run_goes_on_from_a_state_dict(
     assert second.tolist() == whole.tolist()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "options", "_", "__"), ROWS)
 def test_loading_follows_the_parameter_but_for_the_count_of_steps(
     name: str, options: dict[str, Any], _: str, __: str

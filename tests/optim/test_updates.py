@@ -66,7 +66,7 @@ def stepped(parameters: list[Tensor], optimizers: list[optim.Optimizer]) -> list
     return [parameter.detach().numpy().tobytes() for parameter in parameters]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "options"), METHODS)
 def test_a_group_steps_as_each_of_its_parameters_alone(name: str, options: dict[str, Any]) -> None:
     make = getattr(optim, name)
@@ -75,7 +75,7 @@ def test_a_group_steps_as_each_of_its_parameters_alone(name: str, options: dict[
     assert stepped(together, [make(together, lr=0.1, **options)]) == expected
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "options"), METHODS)
 def test_parameters_that_share_memory_step_one_after_the_other(
     name: str, options: dict[str, Any]
@@ -90,7 +90,7 @@ def test_parameters_that_share_memory_step_one_after_the_other(
     assert stepped(together, [make(together, lr=0.1, **options)]) == expected
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "options"), METHODS)
 def test_a_parameter_listed_twice_is_stepped_twice(name: str, options: dict[str, Any]) -> None:
     make = getattr(optim, name)

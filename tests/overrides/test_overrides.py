@@ -176,6 +176,7 @@ def test_every_method_operator_and_property_of_a_subclass_asks_first() -> None:
 # ---- The function and the arguments that __torch_function__ gets ---------------------------------
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("call", "function"),
     [

@@ -79,7 +79,7 @@ def test_keys_that_are_met_again_and_again_cost_nothing() -> None:
     assert read(pickle.dumps(states, 2)) == states
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("key", "words"),
     [
@@ -131,7 +131,7 @@ def test_empty_sets_are_counted_for_the_memory_that_they_take() -> None:
         read(b"](" + b"\x8f" * (1 << 18) + b"e.")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("piece", [b"\x8f\x94", b"}", b"(", b"]\x94", b"}NNs"])
 def test_no_byte_takes_more_than_160_bytes_of_memory(piece: bytes) -> None:
     pickled = b"](" + piece * ((1 << 16) // len(piece)) + b"."

@@ -40,7 +40,7 @@ BUILT = (
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", ["_array", "_layout", "_edge", "_extra", "_storage", "__class__"])
 @pytest.mark.parametrize(
     ("forged", "weights_only"),

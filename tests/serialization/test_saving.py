@@ -191,6 +191,7 @@ def test_kill_at_any_of_200_moments_leaves_the_old_or_the_new_file(tmp_path: Pat
     assert done.stdout.startswith("[10000, 30000] ")
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("among", [False, True])
 def test_a_tensor_of_any_dtype_comes_back_as_it_was(dtype: fastdist.dtype, among: bool) -> None:

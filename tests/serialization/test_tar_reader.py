@@ -70,7 +70,7 @@ def test_code_is_refused() -> None:
         load(made(value=Code()))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("given", "words"),
     [

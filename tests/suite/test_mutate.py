@@ -238,6 +238,7 @@ def test_survivors_are_told_with_who_looked(tmp_path: Path) -> None:
     assert (tmp_path / "fastdist" / "small" / "sums.py").read_text() == PRODUCT
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("forked_pytest")
 def test_a_room_whose_tests_all_fail_is_no_room_to_break(tmp_path: Path) -> None:
     make_tree(tmp_path)
@@ -387,7 +388,7 @@ def test_what_is_near_quick_or_noticed_another_break_comes_first(tmp_path: Path)
 # ---- explained survivors -------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ROOMS)
 def test_every_explanation_fits_a_break_and_says_something(name: str) -> None:
     keys = {mutant.key for mutant in mutants_of(ROOT, ROOMS[name])}

@@ -197,6 +197,7 @@ def test_verdicts_are_kept_and_no_break_is_tried_twice(
     assert "1 that survive are explained\n" in said and "caught 2 of 4 (50.0%)" in said
 
 
+@pytest.mark.one_in(3)
 def test_a_test_that_is_slow_beside_others_catches_none(tmp_path: Path) -> None:
     make_tree(tmp_path)
     (tmp_path / "tests/small/test_others.py").unlink()
@@ -350,6 +351,7 @@ def test_a_file_of_tests_that_is_written_during_a_run_is_not_chosen(tmp_path: Pa
     assert choice.steps("fastdist/small/sums.py", 1) == before
 
 
+@pytest.mark.one_in(3)
 def test_a_file_of_tests_that_is_not_there_catches_nothing(tmp_path: Path) -> None:
     make_tree(tmp_path)
     bench = mutate_draw.Bench(tmp_path, tmp_path / "copy")

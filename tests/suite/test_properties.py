@@ -56,6 +56,7 @@ def run(folder: Path, *options: str) -> str:
     return forked_programs.run(words, folder).stdout
 
 
+@pytest.mark.one_in(3)
 def test_each_failure_is_named_and_the_rest_is_checked(tmp_path: Path) -> None:
     told = run(tmp_path, "-rA")
     assert "test_it [second]" in told and "assert 1 == 2" in told
@@ -68,6 +69,7 @@ def test_each_failure_is_named_and_the_rest_is_checked(tmp_path: Path) -> None:
     assert "enough" in told
 
 
+@pytest.mark.one_in(3)
 def test_the_first_failure_ends_a_run_that_is_to_end_there(tmp_path: Path) -> None:
     told = run(tmp_path, "-x")
     assert "test_it [second]" in told and "[third]" not in told

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.standstill import Standstill, freeze
 
 _STANDS = """
@@ -23,6 +25,7 @@ print(stood.seconds, time.monotonic() - before)
 """
 
 
+@pytest.mark.one_in(3)
 def test_a_process_that_was_stopped_stood_still_for_so_long() -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", _STANDS],
@@ -46,6 +49,7 @@ def test_a_process_that_was_stopped_stood_still_for_so_long() -> None:
     assert child.returncode == 0
 
 
+@pytest.mark.one_in(3)
 def test_a_process_that_computes_does_not_stand_still() -> None:
     began, computed = time.monotonic(), time.process_time()
     with Standstill() as stood:

@@ -56,7 +56,7 @@ def test_benchmarks_that_need_sockets_are_left_out_in_words() -> None:
     assert "rpc: left out, for it needs pyzmq (pip install pyzmq)" in ended.stdout
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("path", sorted((ROOT / "bench").rglob("*.py")), ids=lambda path: path.stem)
 def test_a_benchmark_of_several_processes_says_that_it_needs_sockets(path: Path) -> None:
     text = path.read_text()

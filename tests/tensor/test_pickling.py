@@ -73,7 +73,7 @@ WAYS = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("device", ["cpu", "sim:0"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_dense_layouts_keep_their_strides(way: Callable[[Tensor], Tensor], device: str) -> None:

@@ -107,6 +107,7 @@ MOVES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("move", MOVES)
 def test_elements_are_moved_as_on_the_cpu(move: str) -> None:
     x = fd.tensor([[1.0, 2.0, 3.0], [4.0, -1.0, 0.5]], dtype=fd.float8_e5m2)

@@ -39,6 +39,7 @@ def test_a_graph_runs_nothing_until_it_is_replayed_on_what_its_inputs_hold_then(
         assert y.item() == 4 * (2 * number + 1)
 
 
+@pytest.mark.one_in(3)
 def test_a_training_step_is_captured_whole() -> None:
     def made() -> tuple[Any, Any, Any, Any]:
         fd.manual_seed(0)
@@ -72,6 +73,7 @@ def test_a_training_step_is_captured_whole() -> None:
         assert fd.equal(one, other)
 
 
+@pytest.mark.one_in(3)
 def test_a_step_of_convolutions_replays_as_it_runs() -> None:
     def made() -> tuple[Any, Any]:
         fd.manual_seed(0)
@@ -361,6 +363,7 @@ def test_graphed_callables_share_a_pool_and_may_leave_inputs_out() -> None:
     assert pool.num_given > 0
 
 
+@pytest.mark.one_in(3)
 def test_a_transformers_whole_step_replays_as_it_runs() -> None:
     class Letters(nn.Module):
         def __init__(self) -> None:

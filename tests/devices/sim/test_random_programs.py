@@ -93,7 +93,7 @@ class Program:
             source.read.append(used[self.sim.index_of(source._array)].record_event())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("lazy", [False, True])
 def test_random_program_agrees_with_numpy(sim: SimBackend, seed: int, lazy: bool) -> None:

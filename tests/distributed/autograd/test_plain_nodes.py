@@ -76,6 +76,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "graph", [meeting, of_several_outputs, of_an_op_with_several_results, without_a_gradient]
 )

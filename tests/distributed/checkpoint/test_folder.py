@@ -215,7 +215,7 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     (folder / manifest.NAME).write_bytes(json.dumps(told).encode() + b"\n" + body + b"\n")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "change",
     [

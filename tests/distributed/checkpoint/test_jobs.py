@@ -299,6 +299,7 @@ def load_rows(folder: str, world_size: int) -> list[Any]:
     return table.tolist()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize(("savers", "loaders"), [(3, 2), (2, 3), (1, 3), (3, 1)])
 def test_a_table_saved_by_some_workers_is_loaded_by_others(

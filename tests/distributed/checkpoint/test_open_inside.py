@@ -37,6 +37,7 @@ def load(folder: Path) -> list[float]:
     return x.tolist()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "name",
     [

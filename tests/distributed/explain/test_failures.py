@@ -165,6 +165,7 @@ def explain_a_loss() -> None:
         assert one.describe(last).endswith(f"{id_text(last.message_id)}; w1 was lost")
 
 
+@pytest.mark.one_in(3)
 def test_gradients_never_arrive_before_they_left_not_even_in_the_first_pass(group: Group) -> None:
     group.run_all(join)
     group[0].run(explain_the_very_first_pass)
@@ -179,6 +180,7 @@ def test_a_pass_that_failed_is_told_with_its_error_and_where_it_happened(group: 
     group.run_all(leave)
 
 
+@pytest.mark.one_in(3)
 def test_a_pass_that_came_to_rest_is_told_with_what_no_gradient_reached(group: Group) -> None:
     group.run_all(join)
     group[0].run(explain_a_pass_at_rest)

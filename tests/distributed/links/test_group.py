@@ -145,6 +145,7 @@ def test_random_collectives_equal_numpy(machines: str) -> None:
     together(machines, play)
 
 
+@pytest.mark.one_in(3)
 def test_arrays_larger_than_the_board_pass_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "BOARD_BYTES", 1 << 16)
     monkeypatch.setattr(segment, "BLOCK_BYTES", 1 << 14)
@@ -163,6 +164,7 @@ def test_arrays_larger_than_the_board_pass_in_parts(monkeypatch: pytest.MonkeyPa
         together(machines, play)
 
 
+@pytest.mark.one_in(3)
 def test_every_number_of_members_from_one_to_six() -> None:
     for size in range(1, 7):
         sent = together("a" * size, functools.partial(_sum_of_ranks, 100_003))

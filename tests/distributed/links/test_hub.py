@@ -123,6 +123,7 @@ def test_a_signal_ends_a_send_to_a_member_that_is_frozen(group: Group, place: st
     assert [found[0] for found in group.run_all(processes.sum_up, 1000)] == [""] * 3
 
 
+@pytest.mark.one_in(3)
 def test_a_frozen_member_is_named_at_the_deadline(group: Group) -> None:
     join(group, "aaa")
     victim = group[1].run(processes.pid)
@@ -158,6 +159,7 @@ def test_a_frozen_member_that_is_reached_by_sockets_alone_is_lost_in_time(group:
         os.kill(victim, signal.SIGCONT)
 
 
+@pytest.mark.one_in(3)
 def test_members_that_give_different_sizes_or_reductions_differ(group: Group) -> None:
     join(group, "aab")
     found = group.run_all(processes.sum_different_sizes)

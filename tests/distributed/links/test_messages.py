@@ -237,7 +237,7 @@ def test_a_group_is_closed_once_and_by_its_process_alone() -> None:
 # ---- send and recv ------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("machines", ["aa", "ab"])
 @pytest.mark.parametrize(
     ("nbytes", "sequence", "kinds"),

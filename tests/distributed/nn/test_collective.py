@@ -174,7 +174,7 @@ def functions_and_sizes() -> Iterator[Any]:
             yield pytest.param(name, size, marks=slow, id=f"{name}-{size}")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("name", "size"), [*functions_and_sizes()])
 def test_derivatives_are_those_of_all_members_together(name: str, size: int) -> None:
     function, given = FUNCTIONS[name], inputs(size)
@@ -218,7 +218,7 @@ def test_second_derivatives_in_both_ways(name: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", LINEAR)
 def test_a_batch_is_one_collective(name: str) -> None:
     function, count = LINEAR[name]

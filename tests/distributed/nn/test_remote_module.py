@@ -267,6 +267,7 @@ def rpc_join(**options: Any) -> int:
     return rank
 
 
+@pytest.mark.one_in(3)
 def test_in_strict_mode_it_makes_what_was_exported_alone() -> None:
     run_group(live_strictly, 2)
 
@@ -284,5 +285,6 @@ def live_with_a_map() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_with_a_device_map_what_it_returns_stays_on_devices() -> None:
     run_group(live_with_a_map, 2)

@@ -187,7 +187,7 @@ def wait_until_gone(ends: Ends, received: Received) -> None:
         ends.listener.receive(time.monotonic() + 0.01)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("is_there", [True, False], ids=["to one there", "to one gone"])
 def test_replies_from_other_threads_do_not_hide_messages_from_the_reader(
     ends: Ends, is_there: bool

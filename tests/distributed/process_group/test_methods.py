@@ -140,6 +140,7 @@ CALLS: list[tuple[Callable[[ProcessGroup], Any], str, str, tuple[Any, ...]]] = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("method", "name", "agreed", "arguments"), CALLS)
 def test_what_each_method_asks_of_its_transport(
     group: ProcessGroup,

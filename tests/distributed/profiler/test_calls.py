@@ -147,6 +147,7 @@ def test_who_makes_a_reference_can_wait_for_the_events_of_its_call() -> None:
     run_group(in_a_group_of_two, 2)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U14")
 def test_events_of_each_kind_of_call_come_back_under_its_name() -> None:
     run_group(each_kind, 2)
@@ -237,6 +238,7 @@ def check_strict() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U14")
 def test_events_of_a_strict_callee_and_of_its_devices_come_back_as_plain_values() -> None:
     run_group(check_strict, 2)
@@ -356,6 +358,7 @@ def check_deadlines(x: fd.Tensor) -> None:
         assert unlimited is None, found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U18")
 def test_the_callee_knows_until_when_a_call_is_wanted_whatever_wraps_its_message() -> None:
     run_group(deadlines, 2)
@@ -377,6 +380,7 @@ def check_internal(x: fd.Tensor) -> None:
     }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U17")
 def test_what_this_package_asks_for_itself_is_not_profiled() -> None:
     run_group(internal, 2)
@@ -401,6 +405,7 @@ def check_context(x: fd.Tensor) -> None:
     } <= names
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U14")
 def test_a_profiled_call_in_a_context_has_its_gradients() -> None:
     run_group(in_context, 2)
@@ -432,6 +437,7 @@ def check_wrapped(x: fd.Tensor) -> None:
     assert seen == [(kinds, MessageType.PYTHON_CALL), (kinds, MessageType.SCRIPT_CALL)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U14")
 def test_a_profiled_call_is_wrapped_around_what_autograd_wrapped() -> None:
     run_group(wrapped, 2)
@@ -466,6 +472,7 @@ def check_warning(x: fd.Tensor) -> None:
 seen: list[str] = []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("U16")
 def test_a_profiler_that_cannot_follow_calls_warns_once() -> None:
     run_group(nvtx, 2)
@@ -490,6 +497,7 @@ def check_late_init() -> None:
         assert "Node ID" in text and row.split()[-1] == "0"
 
 
+@pytest.mark.one_in(3)
 def test_a_profile_may_begin_before_the_group_and_a_table_tells_the_workers() -> None:
     run_group(check_late_init, 2)
 
@@ -502,5 +510,6 @@ def local_node() -> None:
     assert {event.node_id for event in told(lambda: fd.ones(2) + 1).values()} == {-1}
 
 
+@pytest.mark.one_in(3)
 def test_local_events_have_the_id_of_their_worker() -> None:
     run_group(local_node, 2)

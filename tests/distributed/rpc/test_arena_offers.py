@@ -307,6 +307,7 @@ def refused() -> None:
         assert bool((came.numpy() == 4.0).all())
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_does_not_want_it_gets_tensors_in_messages(group: Group) -> None:
     for worker, channels in zip(group.workers, (None, ["basic"], None), strict=True):
         worker.start(init_with, channels)
@@ -319,6 +320,7 @@ def test_a_worker_that_does_not_want_it_gets_tensors_in_messages(group: Group) -
     end(group)
 
 
+@pytest.mark.one_in(3)
 def test_the_environment_turns_it_off() -> None:
     group = Group(__file__, 2, {"FASTDIST_CHANNELS": "basic"})
     try:
@@ -361,6 +363,7 @@ def lend_for_good(peer: str) -> None:
         rpc.rpc_sync(peer, keep, (numbers(float(turn)),))
 
 
+@pytest.mark.one_in(3)
 def test_what_was_got_from_a_killed_worker_stays(group: Group) -> None:
     group.run_all(init)
     group[1].run(use_arena, "w0")

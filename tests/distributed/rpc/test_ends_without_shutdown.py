@@ -222,7 +222,7 @@ watch_end(lambda: print(why_it_ends()))
 """
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("last", "because"),
     [

@@ -195,6 +195,7 @@ def ping_until_it_answers(worker: str) -> str:
             assert time.monotonic() < deadline
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_was_frozen_for_a_moment_comes_back(group: Group) -> None:
     group.run_all(init)
     assert group[0].run(ping, "w1") == "w1"
@@ -292,6 +293,7 @@ def speak_plainly(address: str, rank: int, incarnation: int, patience_ms: int) -
         context.term()
 
 
+@pytest.mark.one_in(3)
 def test_a_stranger_without_the_secret_is_not_heard(group: Group) -> None:
     group.run_all(init_tcp)
     address = group[1].run(listener_ports)["uv"]
@@ -301,6 +303,7 @@ def test_a_stranger_without_the_secret_is_not_heard(group: Group) -> None:
     group.run_all(leave)
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
     group.run_all(init)
     address = group[1].run(listener_ports)["ipc"]

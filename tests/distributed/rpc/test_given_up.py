@@ -253,6 +253,7 @@ def hear_on_lanes_of_calls_alone() -> None:
     worker.Worker._take_notice = take_others  # type: ignore[method-assign]
 
 
+@pytest.mark.one_in(3)
 def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(
     start: Callable[[int], Group],
 ) -> None:
@@ -273,6 +274,7 @@ def call_it(rank: int) -> str:
     return rpc.rpc_sync(f"w{rank}", who)
 
 
+@pytest.mark.one_in(3)
 def test_who_is_out_of_a_dynamic_group_leaves_its_place_to_its_successor(
     start: Callable[[int], Group], tmp_path: Path
 ) -> None:

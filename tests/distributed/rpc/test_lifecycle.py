@@ -123,6 +123,7 @@ def init_until_rank_0_gives_up() -> str:
     return try_init(f"w{rank}", 3, timeout_s=30.0 if rank else 1.0)
 
 
+@pytest.mark.one_in(3)
 def test_all_hear_who_is_missing_when_the_first_gives_up() -> None:
     answers = run_group(init_until_rank_0_gives_up, 2)
     for answer in answers:
@@ -174,6 +175,7 @@ def shut_down_while_a_chain_runs() -> int:
     return len(followers)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T30", "T32")
 def test_a_graceful_shutdown_waits_for_nested_and_follow_up_calls() -> None:
     assert sum(run_group(shut_down_while_a_chain_runs, 2)) == 7
@@ -192,6 +194,7 @@ def leave_at_once() -> None:
     rpc.shutdown(graceful=False)
 
 
+@pytest.mark.one_in(3)
 def test_a_shutdown_that_nobody_joins_names_who_is_missing() -> None:
     group = Group(__file__, 2)
     try:
@@ -252,6 +255,7 @@ def end_without_shutdown() -> None:
     rpc.rpc_sync("w0", who)
 
 
+@pytest.mark.one_in(3)
 def test_a_process_may_end_without_shutdown() -> None:
     run_group(end_without_shutdown, 2)
 

@@ -191,6 +191,7 @@ def lose_both(group: Group) -> Worker:
     return group[1]
 
 
+@pytest.mark.one_in(3)
 def test_who_comes_back_to_nobody_is_told_at_once(
     start: Callable[[int], Group], tmp_path: object
 ) -> None:
@@ -202,6 +203,7 @@ def test_who_comes_back_to_nobody_is_told_at_once(
     assert took_s < TOLD_WITHIN_S
 
 
+@pytest.mark.one_in(3)
 def test_who_may_be_the_first_is_told_and_waits_for_rank_0(
     start: Callable[[int], Group], tmp_path: object
 ) -> None:

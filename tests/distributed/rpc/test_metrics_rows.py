@@ -236,6 +236,7 @@ def look_for_w1() -> None:
     assert [info.name for info in agent.get_worker_infos()] == ["w0"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T26", "T31")
 def test_who_leaves_a_dynamic_group_waits_for_its_calls_and_frees_its_name() -> None:
     group = Group(__file__, 2)
@@ -277,6 +278,7 @@ def fail_twice() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T38")
 def test_a_message_that_is_to_fail_n_times_goes_out_after_them() -> None:
     run_group(fail_twice, 2)

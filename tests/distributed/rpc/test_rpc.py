@@ -379,7 +379,7 @@ def use_a_fork() -> None:
     assert rpc.rpc_sync("w1", who) == "w1"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "body",
     [

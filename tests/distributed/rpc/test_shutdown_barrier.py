@@ -258,6 +258,7 @@ def test_work_that_wanders_from_call_to_call_is_not_overlooked() -> None:
     assert calls_left == [0]
 
 
+@pytest.mark.one_in(3)
 def test_a_group_that_never_falls_quiet_is_left_at_the_timeout() -> None:
     group = make_group()
 
@@ -437,6 +438,7 @@ def shut_down_while_a_forgotten_call_runs() -> tuple[str, float, float, float]:
     return str(raised.value), took_s, took_s - stood.seconds, time.process_time() - busy_before
 
 
+@pytest.mark.one_in(3)
 def test_a_shutdown_ends_in_time_though_a_call_that_nobody_waits_for_still_runs() -> None:
     answers = run_group(shut_down_while_a_forgotten_call_runs, 3)
     text = (

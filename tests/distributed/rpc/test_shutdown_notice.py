@@ -133,6 +133,7 @@ def lines_told() -> list[str]:
     return told.lines
 
 
+@pytest.mark.one_in(3)
 def test_who_serves_is_told_of_the_leader_not_of_its_own_question() -> None:
     found = run_group(serve_while_the_leader_works, 3)[0]
     assert {line.rpartition(": ")[2] for line in found} == {"'w0'"}
@@ -266,6 +267,7 @@ def num_asked() -> int:
     return len(asked)
 
 
+@pytest.mark.one_in(3)
 def test_one_worker_of_a_node_asks_the_store_who_has_not_come() -> None:
     silent, speaker = sorted(run_group(serve_on_one_node, 3)[0])
     assert silent == 0 and speaker >= 3

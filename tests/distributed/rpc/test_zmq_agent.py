@@ -359,6 +359,7 @@ def send_after_the_end() -> None:
         agent.send(1, rpc.MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("T34")
 def test_a_message_after_the_end_is_refused_by_its_type() -> None:
     run_group(send_after_the_end, 2)

@@ -219,7 +219,7 @@ WITHDRAWALS = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("is_settled", [True, False])
 @pytest.mark.parametrize("withdraw", WITHDRAWALS, ids=lambda one: one.__name__)
 def test_a_key_that_was_withdrawn_opens_nothing_from_then_on(

@@ -41,6 +41,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "store")
 
 
+@pytest.mark.one_in(3)
 def test_a_killed_writer_harms_nobody(path: str) -> None:
     adders = [Script(ADDER, path) for _ in range(2)]
     with FileStore(path, timeout=20) as store:
@@ -235,6 +236,7 @@ while (value := store.queue_pop("work").decode()) != "end":
 """
 
 
+@pytest.mark.one_in(3)
 def test_each_value_of_a_queue_goes_to_one_process(path: str) -> None:
     takers = [Script(TAKER, path) for _ in range(2)]
     with FileStore(path, timeout=20) as store:

@@ -40,6 +40,7 @@ def test_who_has_no_secret_is_told_soon_that_the_store_needs_one(keyed: TCPStore
     assert_serves(keyed)
 
 
+@pytest.mark.one_in(3)
 def test_who_finds_a_secret_of_an_earlier_owner_is_told_soon(keyed: TCPStore) -> None:
     left = publish_secret("127.0.0.1", keyed.port, JobSecret.generate())
     try:
@@ -53,11 +54,13 @@ def test_who_has_a_secret_is_told_soon_by_a_store_that_made_its_own() -> None:
         assert "job secret" in refused_within_3_s(store.port, secret=JobSecret.generate())
 
 
+@pytest.mark.one_in(3)
 def test_who_has_no_secret_is_told_soon_that_the_store_has_no_security() -> None:
     with host_store(security="none")[0] as store:
         assert "security='none'" in refused_within_3_s(store.port)
 
 
+@pytest.mark.one_in(3)
 def test_a_secret_that_is_left_late_is_waited_for_and_nobody_is_warned() -> None:
     """The owner has bound the port, but publishes its secret only later."""
     told: list[tuple[int, str]] = []

@@ -159,6 +159,7 @@ def test_add_counts_and_begins_at_zero(handles: Handles) -> None:
     assert handles.two.get("n") == b"-2"
 
 
+@pytest.mark.one_in(2)
 def test_add_from_many_threads_loses_nothing(handles: Handles, pool: ThreadPoolExecutor) -> None:
     jobs = [pool.submit(handles[i % 2].add, "n", 1) for i in range(100)]
     assert sorted(job.result(10) for job in jobs) == list(range(1, 101))
@@ -170,6 +171,7 @@ def test_add_refuses_a_value_that_is_no_number(handles: Handles) -> None:
         handles.two.add("word", 1)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("held", "expected", "returned", "holds"),
     [
@@ -446,6 +448,7 @@ def test_empty_and_large_values_come_back_whole(handles: Handles) -> None:
     assert handles.two.multi_get(["empty", "large", ""]) == [b"", large, b"no name"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -102,7 +102,7 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     fastdist.set_num_threads(before)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 2e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
@@ -126,7 +126,7 @@ def test_blocks_make_what_matrices_make(
 MASKS = [(1, 1, 1, 1), (1, 1, 0, 0), (0, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0), (0, 0, 0, 1)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 3e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
@@ -184,7 +184,7 @@ def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array
     return np.where(drops, 0, 1 / (1 - dropout)).reshape(shape)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 3e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
@@ -234,6 +234,7 @@ def threads() -> Iterator[Callable[[int], None]]:
     launch.set_num_threads(before)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("shape", "most"), [((0,), 2), ((2, 6, 1, 1), 2), ((1, 6, 1, 1), 2), ((2, 1, 1, 300), 2),
                         ((1, 1, 200, 300), 1)]

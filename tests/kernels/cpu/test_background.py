@@ -188,6 +188,7 @@ print(*order, waiting._State.waiters)
     assert run(script, tmp_path) == "under way mine later set()"
 
 
+@pytest.mark.one_in(3)
 def test_exit_waits_for_the_kernel_under_way_and_for_no_other(tmp_path: Path) -> None:
     script = """
 for number in range(5):
@@ -227,6 +228,7 @@ print(status, len(kernel._loops))
     assert run(script, tmp_path) == "0 1"
 
 
+@pytest.mark.one_in(3)
 def test_child_forked_beside_the_thread_has_one_of_its_own(tmp_path: Path) -> None:
     script = """
 import contextlib

@@ -69,7 +69,7 @@ AT_PLACES = [
 OWN_PLACES: dict[type, tuple[int, ...]] = {np.complex128: (0, 6), np.bool_: (2, 5, 8)}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("dtype", "shape", "first", "count", "of"),
     [

@@ -155,7 +155,7 @@ WHOLE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("count", [LIMIT + 1, 1 << 18, (1 << 18) + 1, 300_001])
 @pytest.mark.parametrize("name", WHOLE)
@@ -207,7 +207,7 @@ def test_a_sums_first_calls_may_come_from_several_threads_at_once() -> None:
     assert all(found)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [*ROWS, "all"])
 def test_any_number_of_threads_makes_the_same_bits(name: str) -> None:
     x = fd.tensor(sample((301, 700), np.float32, 0), requires_grad=True)
@@ -375,7 +375,7 @@ def test_rows_of_numbers_that_are_rounded_in_one_direction_have_exact_deviations
         np.testing.assert_allclose(found, np.sqrt(variance), rtol=2e-6)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(700, 33), (17, 300), (70, 64), (40, 700)], ids=str)
 @pytest.mark.parametrize("affine", [True, False], ids=["weight and bias", "neither"])

@@ -155,7 +155,7 @@ def test_averages_of_integers_by_numpy_are_those_of_the_loop(
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", CALLS)
 def test_numpy_gives_what_the_kernels_give_within_rounding(
     monkeypatch: pytest.MonkeyPatch, name: str
@@ -179,7 +179,7 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ATTENTIONS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_attention_by_numpy_is_that_of_the_loops_within_rounding(
@@ -255,7 +255,7 @@ def test_running_extremes_by_numpy_are_those_of_the_loop_bit_by_bit(
 
 # Each reduction and dtype has two loops, each of which takes most of a second to compile. In int64
 # only the mean is computed in another way than in float32.
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("dtype", "way"),
     [
@@ -401,7 +401,7 @@ TOGETHER = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_with_numpy_at_the_start_common_kernels_are_compiled_by_the_thread_alone(name: str) -> None:
     calls, kernels = TOGETHER[name]

@@ -8,6 +8,7 @@ import pytest
 from fastdist.kernels.cpu.reduce.sorting import nth, sort, topk
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("k", [0, 1, 5, 60, 100])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "uint8", "bool"])

@@ -201,7 +201,7 @@ def test_without_an_inner_axis_a_product_of_one_thread_is_zero() -> None:
     assert (out == 0).all()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rows", [2, 3, 4, 5, 7, 8, 15])
 def test_every_row_and_column_is_written_once_it_is_done(rows: int, dtype: str) -> None:

@@ -97,7 +97,7 @@ def sample(shape: Any, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape).astype(dtype)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("shape", "axes"), AXES)
 @pytest.mark.parametrize("name", REDUCING)
@@ -117,7 +117,7 @@ def test_reductions_of_nan_and_infinities_are_the_ordinary_ones(name: str) -> No
     assert_same(f"reduce.reductions.{name}", [x], [((), np.float32)], ((0, 1),))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("scale", [0.2, 10.0, 200.0])
 @pytest.mark.parametrize(

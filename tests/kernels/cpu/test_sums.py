@@ -81,7 +81,7 @@ def relative_error(found: Array, expected: Array) -> float:
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", ROWS)
 def test_many_numbers_are_reduced_as_exactly_as_few(row: str) -> None:
     call, exact, made = ROWS[row]
@@ -129,7 +129,7 @@ def test_a_layer_norm_of_long_rows_has_an_exact_gradient() -> None:
     assert relative_error(leaf.grad.numpy(), expected) < TOLERANCE
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("count", [127, 128, 129, 191, 600, 4095, 4097, 8191, 12345])
 @pytest.mark.parametrize("axes", [None, 0, -2, (-3,), (0, 2), (-1, -3), (0, 1, 2), (1,), ()])
 def test_every_element_is_added_once(count: int, axes: Any) -> None:
@@ -142,6 +142,7 @@ def test_every_element_is_added_once(count: int, axes: Any) -> None:
             assert found.shape == expected.shape
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("count", [127, 1024, 1025, 2048, 5000])
 def test_every_long_row_is_added_once(count: int) -> None:
     x = np.arange(count * 520, dtype=np.float64).reshape(count, 520)

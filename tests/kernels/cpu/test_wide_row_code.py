@@ -25,7 +25,7 @@ def sample(name: str, shape: tuple[int, int]) -> Any:
     return ROWS[name](drawn).astype(np.float32)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_told_of_a_row_is_what_float64_tells(name: str, shape: tuple[int, int]) -> None:

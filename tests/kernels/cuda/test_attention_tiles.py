@@ -115,7 +115,7 @@ def require_close(expected: list[Any], found: list[Any]) -> None:
         np.testing.assert_allclose(other, one, most, most)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("lengths", "kind", "dtype"), in_turns(LENGTHS, KINDS, DTYPES))
 def test_twins_agree_at_the_edges_of_tiles(
     backend: CudaBackend, lengths: tuple[int, int], kind: str, dtype: str
@@ -126,7 +126,7 @@ def test_twins_agree_at_the_edges_of_tiles(
     require_close(*on_both(backend, given, 0.6, kind == "causal", dropout))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("widths", "kind", "dtype"), in_turns(WIDTHS, ["none", "all"], DTYPES))
 def test_twins_agree_for_rows_of_any_width(
     backend: CudaBackend, widths: tuple[int, int], kind: str, dtype: str
@@ -200,7 +200,7 @@ def test_bits_do_not_depend_on_the_order_of_threads(kind: str, dtype: str) -> No
     assert results == [results[0]] * len(SEEDS)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("kind", ["none", "causal", "added"])

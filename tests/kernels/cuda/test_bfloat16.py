@@ -45,6 +45,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     yield from cuda_on_fibres(monkeypatch)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_device_computes_bfloat16_as_the_cpu_does(name: str) -> None:
     x = fd.tensor(NUMBERS, dtype=fd.bfloat16)

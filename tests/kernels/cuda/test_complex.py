@@ -190,7 +190,7 @@ def test_other_libraries_see_complex_memory(dtype: fd.dtype) -> None:
     assert fd.load(file).tolist() == x.tolist()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
 def test_optimisers_step_complex_parameters_there(name: str) -> None:
     found = []

@@ -71,7 +71,7 @@ def check(
     )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_ones_are_the_cpu_s(
@@ -82,7 +82,7 @@ def test_exact_ones_are_the_cpu_s(
             check(monkeypatch, name, sample(shape, dtype), axes)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", [*REAL, *WHOLE])
 @pytest.mark.parametrize("name", EXACT)
 def test_any_dtype_and_layout_of_exact_ones(
@@ -156,7 +156,7 @@ def test_deviations_do_not_drown_in_a_large_mean(monkeypatch: pytest.MonkeyPatch
         np.testing.assert_allclose(wide, far.var(), rtol=1e-12)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("name", ["max_along", "min_along"])

@@ -197,7 +197,7 @@ def in_complex(call: tuple[Any, ...]) -> tuple[Any, ...]:
     return name, inputs, kinds, numbers
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test("is_complex", [False, True])
 @pytest.mark.parametrize("i", range(len(CALLS)))
 def test_the_twin_asks_for_what_the_cpu_computes(i: int, *, is_complex: bool) -> None:
@@ -206,14 +206,14 @@ def test_the_twin_asks_for_what_the_cpu_computes(i: int, *, is_complex: bool) ->
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("i", range(len(CALLS)))
 def test_results_go_where_there_are_gaps(i: int) -> None:
     for found, expected in zip(run_on_cuda(CALLS[i], 2), run_on_cpu(CALLS[i]), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test("is_complex", [False, True])
 @pytest.mark.parametrize("i", range(len(CALLS)))
 def test_a_call_for_each_matrix_does_as_one_for_all(
@@ -226,7 +226,7 @@ def test_a_call_for_each_matrix_does_as_one_for_all(
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("i", [i for i, (name, *_) in enumerate(CALLS) if name not in BY_HOST])
 def test_nobody_waits(i: int, monkeypatch: pytest.MonkeyPatch) -> None:
     name, inputs, kinds, numbers = CALLS[i]

@@ -75,7 +75,7 @@ BODIES = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("text", "names", "dtypes", "out"), BODIES)
 def test_body_is_what_the_cpu_makes_of_it(
     text: str, names: str, dtypes: list[str], out: str
@@ -157,7 +157,7 @@ def test_a_thread_takes_several_rows_of_what_is_large(monkeypatch: pytest.Monkey
         check("x * T(2)", "x", [x], out, "rows")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [

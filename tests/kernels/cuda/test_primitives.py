@@ -120,7 +120,7 @@ def expected(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(FUNCTIONS[name](*operands[: PRIMITIVES[name].arity]))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", primitives_of(np.dtype("float64")))
 def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
@@ -138,7 +138,7 @@ def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
     np.testing.assert_allclose(made, twin, rtol=tolerance, atol=tolerance * 1e-3, equal_nan=True)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_one_test("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("name", sorted(OF_COMPLEX))
 def test_primitive_of_complex_numbers_is_its_cpu_twin(name: str, dtype: str) -> None:

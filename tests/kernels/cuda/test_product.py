@@ -33,7 +33,7 @@ def matrices(backend: CudaBackend, shape: tuple[int, ...], order: Any, dtype: An
     return lies.transpose(back), backend.from_numpy(lies, 0).transpose(back)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16.numpy])
 @in_one_test("second", ORDERS)
 @pytest.mark.parametrize("first", ORDERS)

@@ -31,6 +31,7 @@ def drawn(name: str, shape: Any, dtype: Any, *part: int, **how: bool) -> np.ndar
     return found[0]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_uniform_numbers_are_the_same_bits(count: int, dtype: str) -> None:
@@ -39,6 +40,7 @@ def test_uniform_numbers_are_the_same_bits(count: int, dtype: str) -> None:
         assert drawn("uniform", count, dtype, *part).tobytes() == expected.tobytes()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_numbers_between_0_and_1_are_the_same_bits(count: int, dtype: str) -> None:
@@ -49,6 +51,7 @@ def test_numbers_between_0_and_1_are_the_same_bits(count: int, dtype: str) -> No
         assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_normal_numbers_are_the_same_but_for_roundings(count: int, dtype: str) -> None:
@@ -81,6 +84,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield from cuda_on_fibres(monkeypatch)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.float16, fd.bfloat16])
 def test_what_is_made_on_a_device_is_what_the_cpu_makes(
     cuda: Any, monkeypatch: pytest.MonkeyPatch, dtype: Any

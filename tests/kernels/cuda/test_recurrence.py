@@ -89,6 +89,7 @@ def test_a_chunk_whose_line_is_not_finite_is_walked() -> None:
     check(factor, x, 1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("view", [np.s_[:], np.s_[::-1, ::2, 1:]])
 def test_any_axis_of_any_layout(axis: int, view: object) -> None:

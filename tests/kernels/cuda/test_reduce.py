@@ -200,6 +200,7 @@ def test_integers_wrap_around() -> None:
     assert summed(x, (0,)) == x.sum()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("shape", [(3, 5, 7), (2, 20001), (70, 3)])
 def test_means_are_the_cpu_s(shape: tuple[int, ...], dtype: str) -> None:

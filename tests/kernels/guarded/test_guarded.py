@@ -62,7 +62,7 @@ def write(behind: int) -> None:
     ctypes.memset(place, ctypes.string_at(place, 1)[0] ^ 7, 1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("first", range(0, 25, 5))
 def test_25_calls_of_each_kind_with_wrong_numbers_end_in_words(first: int) -> None:
     count = 5 * len(KINDS)
@@ -83,6 +83,7 @@ def test_a_read_behind_an_array_ends_the_process() -> None:
     assert in_child(read) == ("", -signal.SIGSEGV)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("behind", [0, 5, -11, -40])
 def test_a_write_beside_an_array_is_found(behind: int) -> None:
     fault, status = in_child(lambda guard: fault_of(Call(lambda: write(behind)), guard))

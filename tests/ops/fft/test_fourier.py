@@ -45,7 +45,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("call", "dtype"), CALLS)
 def test_first_and_second_derivatives_of_both_modes_are_those_of_differences(
     call: Callable[[fd.Tensor], fd.Tensor], dtype: Any
@@ -121,6 +121,7 @@ def test_out_is_written_and_must_be_of_the_result_s_kind() -> None:
         fft.hfft(x, out=fd.empty(6, dtype=fd.complex128))
 
 
+@pytest.mark.one_in(3)
 def test_whole_numbers_are_taken_in_the_default_dtype() -> None:
     fd.set_default_dtype(fd.float64)
     try:
@@ -178,6 +179,7 @@ def test_each_of_a_batch_of_signals_is_cut_into_stretches_at_once() -> None:
     np.testing.assert_allclose(fd.vmap(there_and_back)(x).numpy(), x.numpy(), atol=1e-12)
 
 
+@pytest.mark.one_in(3)
 def test_a_fork_waits_for_transforms_on_several_threads() -> None:
     script = """
 import os, threading, warnings

@@ -46,7 +46,7 @@ def each(call: Any, args: list[Any], dims: tuple[int | None, ...]) -> Any:
     return fd.stack([call(*row) for row in rows])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.filterwarnings("error:There is a performance drop")
 @pytest.mark.parametrize("dims", DIMS)
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
@@ -78,7 +78,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.filterwarnings("error:There is a performance drop")
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("read", READS.values(), ids=READS)

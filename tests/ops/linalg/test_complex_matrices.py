@@ -191,7 +191,7 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 every_pair = pytest.mark.parametrize("name", PAIRS)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @every_pair
 @pytest.mark.parametrize(("dtype", "tolerance"), [(fd.complex64, 1e-4), (fd.complex128, 1e-12)])
 def test_values_are_numpy_s(name: str, dtype: fd.dtype, tolerance: float) -> None:
@@ -201,7 +201,7 @@ def test_values_are_numpy_s(name: str, dtype: fd.dtype, tolerance: float) -> Non
     assert found.dtype.itemsize in (dtype.itemsize, dtype.itemsize // 2)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @every_pair
 def test_derivatives_are_those_of_differences(name: str, samples_alone: bool) -> None:
     given = [fd.tensor(one, requires_grad=True) for one in (A, B)]

@@ -20,6 +20,7 @@ ALL = [
 every_case = pytest.mark.parametrize(("name", "one"), ALL)
 
 
+@pytest.mark.one_in(5)
 @every_case
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_value_is_numpy_s(name: str, one: Case, dtype: str) -> None:
@@ -29,6 +30,7 @@ def test_value_is_numpy_s(name: str, one: Case, dtype: str) -> None:
     np.testing.assert_allclose(found, one.numpys(*arrays), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.one_in(4)
 @every_case
 def test_derivatives_are_those_of_differences(name: str, one: Case) -> None:
     if one.differentiable:

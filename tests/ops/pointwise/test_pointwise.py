@@ -68,7 +68,7 @@ def test_every_pointwise_op_has_a_row() -> None:
     assert ops == ROWS.keys() | INTEGER_ROWS | CONDITION_ROWS
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @every_row
 def test_every_property(row: Row, properties: Properties) -> None:
     for dtype in ("float32", "float64"):
@@ -92,7 +92,7 @@ def test_every_property(row: Row, properties: Properties) -> None:
             check_inplace_twin(row)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @differentiable
 def test_every_derivative(row: Row, properties: Properties) -> None:
     with properties("gradients on both sides of NumPy's limit"):

@@ -131,7 +131,7 @@ def in_ways(few: tuple[str, ...], names: dict[str, Any]) -> Any:
     return pytest.mark.parametrize(("name", "way"), found)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_ways(("divided", "sum"), SMOOTH)
 def test_functions_that_are_smooth_at_0_have_their_hessian_there(name: str, way: str) -> None:
     f, factor = SMOOTH[name]
@@ -139,7 +139,7 @@ def test_functions_that_are_smooth_at_0_have_their_hessian_there(name: str, way:
     fd.testing.assert_close(WAYS[way](f)(zeros(3)), wanted, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @in_ways(("norm", "relu", "square of a sum"), ROUGH)
 def test_functions_that_are_not_have_none(name: str, way: str) -> None:
     """The result is NaN, or infinity for the square root of a square."""
@@ -161,7 +161,7 @@ def dual_of_passing(f: Function) -> Function:
     return hessian
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "way",
     [

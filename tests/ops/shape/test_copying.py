@@ -32,6 +32,7 @@ def test_gradients_come_back_through_a_move() -> None:
 DTYPES = ["bool", "uint8", "int16", "float16", "float32", "int64", "float64", "complex64"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [*DTYPES, "complex128"])
 @pytest.mark.parametrize("upper", [False, True])
 def test_triangles_are_numpys(dtype: str, upper: bool) -> None:

@@ -49,6 +49,7 @@ COPIES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", COPIES)
 @pytest.mark.parametrize("device", ["cpu", "sim:0"])
 def test_a_copy_has_the_numbers_of_the_view_and_memory_of_its_own(name: str, device: str) -> None:

@@ -153,6 +153,7 @@ def test_a_pass_through_a_worker_that_dies_fails_and_names_it(way: tuple[str, ..
             group[rank].run(wait_for_nothing)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("C20", "C24", "C25", "C30")
 def test_a_context_is_released_on_the_living_when_a_worker_in_between_is_dead() -> None:
     with group_of(3) as group:
@@ -189,6 +190,7 @@ def wait_until_reached_at(worker: str) -> None:
     assert number_of_contexts(worker) == 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("C23", "C30")
 def test_contexts_of_an_owner_that_dies_are_released() -> None:
     with group_of(3) as group:
@@ -198,6 +200,7 @@ def test_contexts_of_an_owner_that_dies_are_released() -> None:
             group[rank].run(wait_for_nothing)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("E33", "E38")
 def test_the_death_of_the_root_ends_the_pass_of_the_others() -> None:
     with group_of(3) as group:
@@ -213,6 +216,7 @@ def _gate_open() -> None:
     _gate.set()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.seed("C22")
 def test_clean_up_succeeds_though_its_first_sends_fail() -> None:
     with group_of(2, 2) as group:
@@ -250,6 +254,7 @@ def fill_all_threads() -> None:
         future.wait()
 
 
+@pytest.mark.one_in(3)
 def test_passes_do_not_wait_behind_the_functions_that_wait_for_them() -> None:
     with group_of(3) as group:
         group[0].run(fill_all_threads)

@@ -82,6 +82,7 @@ def test_a_message_of_frames_without_end_is_rubbish(monkeypatch: pytest.MonkeyPa
         reader.release()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("moved", [-(1 << 63), -4096, -1, 1, 16, CAPACITY, CAPACITY + 1, 1 << 63])
 @pytest.mark.parametrize("where", [READ, WRITTEN])
 @pytest.mark.parametrize("frames", [[b"small"], [b"a", bytes(300_000)]], ids=["whole", "in pieces"])
@@ -260,6 +261,7 @@ def test_a_caller_that_spoils_its_ring_holds_up_nobody_else(house: House) -> Non
         assert honest.receive(soon()) == [question]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("way", "where", "value"), CASES)
 def test_a_callee_that_spoils_a_ring_is_spoken_with_by_the_other_way(
     house: House, way: int, where: int, value: int

@@ -91,6 +91,7 @@ def test_a_tensor_that_no_memory_is_lent_for_goes_whole(ring: Ring) -> None:
         assert [bytes(frame) for frame in ring.reader.read() or ()] == [head, tensor]
 
 
+@pytest.mark.one_in(3)
 def test_small_messages_that_are_read_at_once_stay_in_a_few_pages(ring: Ring) -> None:
     sizes = random.Random(3)
     for _ in range(20_000):
@@ -159,6 +160,7 @@ def test_nobody_falls_asleep_over_what_is_there(ring: Ring) -> None:
     assert not ring.writer.waits()
 
 
+@pytest.mark.one_in(3)
 def test_two_threads_lose_no_message_and_miss_no_bell() -> None:
     count, bell, came = 20_000, threading.Semaphore(0), []
     ring = Ring(bell.release)

@@ -46,6 +46,7 @@ def some(code: str, shape: tuple[int, ...] = (2, 3)) -> np.ndarray[Any, Any]:
     return np.arange(count).astype("i8").reshape(shape).astype(code)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("code", CODES)
 @in_one_test("shape", [(), (0,), (4,), (2, 3), (3, 0, 2)])
 def test_arrays_of_every_dtype_and_shape_come_back(
@@ -70,6 +71,7 @@ def test_layout_and_sharing_are_what_numpy_keeps(mode: str) -> None:
     assert not round_trip(array).flags.writeable
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("code", CODES)
 def test_scalars_and_dtypes_come_back(mode: str, code: str) -> None:
     scalar = some(code)[1, 1]

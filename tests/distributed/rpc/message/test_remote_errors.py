@@ -151,6 +151,7 @@ def mode(request: pytest.FixtureRequest) -> Iterator[str]:
     gate.set_mode(gate.OPEN)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("error", "names"), ERRORS, ids=lambda value: type(value).__name__)
 def test_an_error_arrives_as_itself_with_its_attributes(
     mode: str, error: Exception, names: str

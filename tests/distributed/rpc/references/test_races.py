@@ -71,6 +71,7 @@ def send_the_last_reference_to_oneself() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_a_reference_on_its_way_to_its_own_worker_keeps_the_value() -> None:
     run_group(send_the_last_reference_to_oneself, 1)
 
@@ -91,6 +92,7 @@ def accept_and_look() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_a_reference_is_held_before_its_sender_may_drop_its_own() -> None:
     run_group(accept_and_look, 1)
 

@@ -235,6 +235,7 @@ def test_nobody_waits_for_the_value_of_a_call_that_was_lost_and_cannot_be_sent_a
         scenario.check_that_nothing_is_left(callee)
 
 
+@pytest.mark.one_in(3)
 def test_nobody_waits_for_the_value_of_a_call_that_was_refused() -> None:
     for seed in range(20):
         scenario = References(seed, quiet=True)

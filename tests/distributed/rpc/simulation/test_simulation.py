@@ -118,6 +118,7 @@ def block_on(caller: Worker, key: int) -> None:
     caller.agent.call(caller.agent.get_worker_info(1), call, (key, 0.0), {}, 0.0)
 
 
+@pytest.mark.one_in(3)
 def test_who_is_stopped_again_and_again_takes_nobody_for_silent(seeds: range) -> None:
     for seed in seeds:
         scenario = Calls(seed, quiet=True)

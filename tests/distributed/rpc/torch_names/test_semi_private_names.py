@@ -78,6 +78,7 @@ def call_with_picklers() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_reducers_of_a_pickler_are_used_while_it_is() -> None:
     run_group(call_with_picklers, 2)
 
@@ -164,6 +165,7 @@ def ask_the_agent() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_debug_info_and_metrics_have_a_public_face() -> None:
     run_group(ask_the_agent, 2)
 
@@ -185,6 +187,7 @@ def types_of_references() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(3)
 def test_types_of_references_and_their_end() -> None:
     run_group(types_of_references, 2)
 
@@ -325,5 +328,6 @@ def rpc_result(begun: Any) -> Any:
     return begun.to_here() if isinstance(begun, rpc.RRef) else begun.wait()
 
 
+@pytest.mark.one_in(3)
 def test_what_pytorchs_tests_ask_of_an_agent_and_of_api_is_there() -> None:
     run_group(ask_for_more_of_the_agent, 2)

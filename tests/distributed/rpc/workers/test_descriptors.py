@@ -71,6 +71,7 @@ def test_a_large_group_is_joined_where_not_all_of_it_could_be_met(
         worker.close(RpcError("the test is over"))
 
 
+@pytest.mark.one_in(3)
 def test_the_soft_limit_is_raised_with_the_first_socket() -> None:
     program = (
         "import resource, zmq; from fastdist.distributed.sockets import make_socket;"
@@ -139,6 +140,7 @@ def group() -> Iterator[Group]:
         group.kill()
 
 
+@pytest.mark.one_in(3)
 def test_strangers_that_take_all_descriptors_do_not_end_the_worker(group: Group) -> None:
     where = ("127.0.0.1", group[1].run(port))
     group[1].run(leave_descriptors, 330)  # as many as the reserve, 256, and a few more
