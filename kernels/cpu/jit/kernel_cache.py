@@ -117,7 +117,16 @@ def find_function(module: str, maker: str, *given: Any) -> Callable[..., Any]:
     key = module, maker, repr(given)
     found: Callable[..., Any] | None = _found.get(key)
     if found is None:
-        found = _find(key, lambda made: made(*given), lambda code, _: code.function(ENTRY))
+        found = _find(key, lambda made: made(*given), _function_from)
+    return found
+
+
+def stored_function(module: str, maker: str, *given: Any) -> Callable[..., Any] | None:
+    """Return the function of find_function if no compiler is needed, else None.
+
+    Thread  any
+    """
+    found: Callable[..., Any] | None = _stored((module, maker, repr(given)), _function_from)
     return found
 
 
@@ -138,10 +147,13 @@ def stored_loop(module: str, maker: str, *given: Any) -> Any:
 
     Thread  any
     """
-    key = module, maker, repr(given)
+    return _stored((module, maker, repr(given)), _loop_from)
+
+
+def _stored(key: tuple[str, str, str], from_code: Callable[[MachineCode, str], Any]) -> Any:
     found = _found.get(key)
     if found is None and can_load_objects():
-        _, _, found = _load(key, _loop_from, exact=False)
+        _, _, found = _load(key, from_code, exact=False)
     return found
 
 
@@ -227,7 +239,7 @@ class Overloads:
             )
             return function
 
-        found = _find(key, make, lambda code, _: code.function(ENTRY), exact=True)
+        found = _find(key, make, _function_from, exact=True)
         if not can_load_objects():
             self._functions = (found,)  # Numba's dispatcher, which accepts all types
         elif _is_exact(found):
@@ -277,6 +289,10 @@ def type_of(value: Any) -> tuple[Any, ...]:
     if isinstance(value, np.ndarray):
         return type_of(value.view(np.ndarray))
     raise TypeError(f"compiled kernels take arrays of NumPy and numbers, not {kind.__name__}")
+
+
+def _function_from(code: MachineCode, _: str) -> Callable[..., Any]:
+    return code.function(ENTRY)
 
 
 def _loop_from(code: MachineCode, notes: str) -> FoundLoop:

@@ -25,7 +25,7 @@ from fastdist.core.errors import ShapeError
 from fastdist.system.held_interrupt import interrupt_held
 
 from .array_objects import ARRAY, OVERLAP, require_arrays
-from .kernel_cache import find_function
+from .kernel_cache import find_function, stored_function
 from .source_stamp import can_load_objects
 
 Array = Any
@@ -225,19 +225,29 @@ def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
         raise failed[0]
 
 
+def are_row_runners_stored() -> bool:
+    """Return whether a stored loop over rows can be run without a compiler."""
+    return None not in [stored_function(*one) for one in (_RUNNER, _JOB_RUNNER, _CHECKED_RUNNER)]
+
+
+_RUNNER: Final = ("jit.row_loops", "runner")
+_JOB_RUNNER: Final = ("jit.row_loops", "job_runner")
+_CHECKED_RUNNER: Final = ("jit.row_loops", "checked_runner")
+
+
 @functools.cache
 def _row_runner() -> Callable[..., None]:
-    return find_function("jit.row_loops", "runner")
+    return find_function(*_RUNNER)
 
 
 @functools.cache
 def _job_runner() -> Callable[[int, int], None]:
-    return find_function("jit.row_loops", "job_runner")
+    return find_function(*_JOB_RUNNER)
 
 
 @functools.cache
 def _checked_runner() -> Callable[[int, int], int]:
-    return find_function("jit.row_loops", "checked_runner")
+    return find_function(*_CHECKED_RUNNER)
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..jit.kernel_cache import find_loop, stored_loop
-from ..jit.launch import row_launcher
+from ..jit.launch import are_row_runners_stored, row_launcher
 from ..jit.waiting import compiling
 from .row_steps import KERNELS
 from .small_row_steps import SMALL
@@ -32,14 +32,15 @@ def row_loop(name: str, dtype: str) -> Callable[..., None]:
 
 
 def stored_row_loop(name: str, dtype: str) -> Callable[..., None] | None:
-    """Return the function that row_loop returns, or None if a compiler would be needed.
+    """Return the function that row_loop returns, or None if a compiler would be needed for the loop
+    or for what runs it.
 
     Thread  any; two threads may load the same code, and one copy is kept
     """
     found = _found.get((name, dtype))
     if found is None:
         loop = stored_loop(*_MAKER, *_given(name, dtype))
-        if loop is not None:
+        if loop is not None and are_row_runners_stored():
             found = _found.setdefault((name, dtype), row_launcher(loop))
     return found
 

@@ -107,8 +107,23 @@ def test_a_loop_that_the_cache_has_is_read_once_and_serves(
     before = run(x)
     assert reads == []  # the calling thread does not read files
     wanted[0][1]()
-    assert len(reads) == 1 and KEY in small_loops._State.loops
-    assert run(x).tobytes() == before.tobytes() and len(reads) == 1
+    assert len(reads) == len(set(reads)) == 4 and KEY in small_loops._State.loops
+    assert run(x).tobytes() == before.tobytes() and len(reads) == 4
+
+
+def test_a_loop_without_what_runs_it_is_not_loaded(
+    wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have stored the loop, but not yet the function that runs it."""
+    assert small_loops.compiled(*KEY) is not None
+    read = object_store.read
+    monkeypatch.setattr(kernel_cache, "_found", {})
+    monkeypatch.setattr(row_kernels, "_found", {})
+    monkeypatch.setattr(
+        object_store, "read", lambda key: None if "job_runner" in key else read(key)
+    )
+    monkeypatch.setattr(kernel_cache, "_made", None)  # compiling raises TypeError
+    assert small_loops.loaded(*KEY) is small_loops.MISSING
 
 
 def test_loading_and_compiling_in_the_background_are_ranges_of_their_own(
