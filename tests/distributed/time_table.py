@@ -103,6 +103,8 @@ TIMES: dict[str, dict[str, str]] = {
     "distributed.rpc.notices": {
         "TOGETHER_S": "notices for one worker gather",
         "_FLUSH_S": "the last notices have left",
+        "_LATE_S": "notices that still gather are late",
+        "_FOR_A_MOMENT_S": "the end of a context waits no longer for late notices",
     },
     "distributed.rpc.references.context": {
         "_PASSED_ON_S": "those to whom a lost worker passed references have told their owners",
@@ -423,6 +425,16 @@ RELATIONS = (
         "distributed.rpc.notices.TOGETHER_S",
         "distributed.rpc.references.context._PASSED_ON_S",
         "notices of references that were passed on have left before their giver's uses end",
+    ),
+    Before(
+        "distributed.rpc.notices.TOGETHER_S",
+        "distributed.rpc.notices._LATE_S",
+        "notices that gather are not late",
+    ),
+    Before(
+        "distributed.rpc.notices._LATE_S",
+        "distributed.rpc.notices._FOR_A_MOMENT_S",
+        "a thread that is late gets more time than it was late",
     ),
     Before(
         "distributed.rpc.references.context._PASSED_ON_S",

@@ -416,6 +416,7 @@ class context:
                 shard.released.put(context_id)
         if context is not None:
             container.close(context)
+            container.wait_if_notices_are_late()
 
 
 def _why_none_can_be_opened() -> ContextError:

@@ -78,6 +78,11 @@ class EndsEverywhere(ABC):
         for worker in workers:
             notice_sender.enqueue(self._tell, worker, number)
 
+    def wait_if_notices_are_late(self) -> None:
+        """Let the thread that sends notices catch up: the receivers keep values until then."""
+        if is_current_agent_set():
+            get_current_agent().notice_sender.wait_if_late()
+
     def _tell(self, worker: Worker, over: Sequence[int]) -> None:
         metadata: dict[str, Value] = {self.ids: [*over]}
         get_current_agent().notice_sender.send(

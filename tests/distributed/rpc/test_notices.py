@@ -160,6 +160,32 @@ def test_what_gathers_is_not_told_before_its_moment_is_over(
     notice_sender.close()
 
 
+def test_the_end_of_a_context_waits_for_a_thread_that_is_late_with_many_notes(
+    others: Others, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until its notice arrives, a worker keeps the values of an ended context."""
+    monkeypatch.setattr(notices, "TOGETHER_S", 60.0)
+    monkeypatch.setattr(notices, "_FOR_A_MOMENT_S", 5.0)
+    notice_sender = NoticeSender(others.send)  # type: ignore[arg-type]
+    notice_sender.start()
+
+    def end(count: int) -> None:
+        for i in range(count):
+            notice_sender.enqueue(others.hear, 1, i)
+        notice_sender.wait_if_late()
+
+    notice_sender._sent_at -= 2 * notices._LATE_S
+    end(3)  # few notes keep few values
+    assert others.told == []
+    notice_sender._sent_at += 60.0
+    end(100)  # many notes, but the thread is not late
+    assert others.told == []
+    notice_sender._sent_at -= 120.0
+    end(1)
+    assert sum(len(items) for _, items in others.told) == 104
+    notice_sender.close()
+
+
 def test_each_note_wakes_the_thread_that_tells_it(
     notice_sender: NoticeSender, others: Others
 ) -> None:

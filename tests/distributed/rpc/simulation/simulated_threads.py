@@ -171,9 +171,12 @@ class SimNoticeSender(NoticeSender):
             world = self._process.world
             world.at(world.now + TOGETHER_S, self._process, self.flush)
 
-    def flush(self) -> None:
+    def flush(self, timeout_s: float = 0.0) -> None:
         self._is_due = False
         self.send_gathered()
+
+    def wait_if_late(self) -> None:
+        pass  # in the simulated time, no thread is late
 
 
 class SimCondition:
