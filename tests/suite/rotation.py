@@ -61,10 +61,11 @@ def seed_of_run(config: pytest.Config, root: str) -> str | None:
 
 
 def commit_of(root: str) -> str:
-    """Return the short name of the commit in a checkout; ANYWHERE if it is none."""
-    command = ["git", "-C", root, "rev-parse", "--short", "HEAD"]
+    """Return the first 8 digits of the commit in a checkout; ANYWHERE if there is none."""
+    # Not --short: how many digits that gives depends on the clone.
+    command = ["git", "-C", root, "rev-parse", "HEAD"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout[:8]
     except (OSError, subprocess.CalledProcessError):
         return ANYWHERE
 
