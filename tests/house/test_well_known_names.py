@@ -1,4 +1,4 @@
-"""The file that a PyTorch user opens first defines the well-known functions."""
+"""The file that a PyTorch user opens first defines the well-known functions and classes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-OPS = Path(__file__).resolve().parents[2] / "fastdist" / "ops"
+PACKAGE = Path(__file__).resolve().parents[2] / "fastdist"
 
-# By file, the names that a user first looks for in that file.
-FILES = {
+# By file below fastdist/ops, the names that a user first looks for in that file.
+OPS = {
     "create/creation": "empty full ones tensor zeros zeros_like",
     "create/from_memory": "asarray frombuffer",
     "create/random": "bernoulli normal rand randint randn randperm",
@@ -92,13 +92,71 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(5)
+# By file, names of the other packages.
+OTHERS = {
+    "amp/autocast_mode": "autocast",
+    "amp/grad_scaler": "GradScaler",
+    "autograd/function": "Function",
+    "autograd/functional": "hessian hvp jvp vjp",
+    "autograd/gradcheck": "gradcheck",
+    "data/collate": "default_collate",
+    "data/dataset": "Dataset TensorDataset",
+    "data/loader": "DataLoader",
+    "data/sampler": "BatchSampler DistributedSampler RandomSampler",
+    "distributed/device_mesh": "DeviceMesh init_device_mesh",
+    "distributed/optim": "DistributedOptimizer",
+    "distributed/process_group/collectives": "all_gather all_reduce barrier broadcast",
+    "distributed/process_group/exchange": "irecv isend recv send",
+    "distributed/process_group/init": "init_process_group",
+    "distributed/rpc/api": "remote rpc_async rpc_sync shutdown",
+    "distributed/rpc/init": "init_rpc",
+    "distributed/rpc/references/rref": "RRef",
+    "distributed/store/file_store": "FileStore",
+    "distributed/store/hash_store": "HashStore",
+    "distributed/store/tcp_store": "TCPStore",
+    "distributed/zero_optimizer": "ZeroRedundancyOptimizer",
+    "distributions/categorical": "Categorical",
+    "distributions/kl": "kl_divergence",
+    "distributions/normal": "Normal",
+    "func/reverse": "jacrev",
+    "nn/activation": "GELU ReLU Sigmoid Softmax",
+    "nn/batch_norm": "BatchNorm2d SyncBatchNorm",
+    "nn/container": "ModuleDict ModuleList Sequential",
+    "nn/convolution": "Conv1d Conv2d ConvTranspose2d",
+    "nn/dropout": "Dropout",
+    "nn/embedding": "Embedding EmbeddingBag",
+    "nn/flatten": "Flatten Unflatten",
+    "nn/init": "kaiming_uniform_ xavier_normal_",
+    "nn/linear": "Bilinear Identity Linear",
+    "nn/loss": "CrossEntropyLoss L1Loss MSELoss",
+    "nn/module": "Module",
+    "nn/multihead_attention": "MultiheadAttention",
+    "nn/normalization": "GroupNorm LayerNorm RMSNorm",
+    "nn/parallel/distributed": "DistributedDataParallel",
+    "nn/pooling": "AvgPool2d MaxPool2d",
+    "nn/rnn": "GRU LSTM RNN",
+    "nn/transformer": "Transformer TransformerEncoderLayer",
+    "nn/utils/clip_grad": "clip_grad_norm_",
+    "nn/utils/convert_parameters": "parameters_to_vector",
+    "optim/adam": "Adam",
+    "optim/adamw": "AdamW",
+    "optim/lbfgs": "LBFGS",
+    "optim/optimizer": "Optimizer",
+    "optim/sgd": "SGD",
+    "profiler/profile": "profile",
+    "serialization/loading": "load",
+    "serialization/saving": "save",
+    "utils/checkpoint": "checkpoint",
+}
+FILES = {**{f"ops/{file}": names for file, names in OPS.items()}, **OTHERS}
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_well_known_names_are_defined_in_the_file_that_a_user_opens_first(file: str) -> None:
     defined = {
         node.name
-        for node in ast.parse((OPS / f"{file}.py").read_text()).body
-        if isinstance(node, ast.FunctionDef)
+        for node in ast.parse((PACKAGE / f"{file}.py").read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }
     assert set(FILES[file].split()) <= defined
 
