@@ -19,6 +19,7 @@ import pytest
 
 from fastdist.distributed import distributed_c10d as dist  # noqa: F401
 from fastdist.distributed.links import (
+    alarm,
     between,
     hub,
     joining,
@@ -31,12 +32,13 @@ from fastdist.distributed.links import (
 )
 from fastdist.distributed.links import group as links_group
 from fastdist.distributed.process_group import init, subgroups, world
-from fastdist.distributed.sockets import NoSecurity
+from fastdist.distributed.sockets import NoSecurity, waiting
 from fastdist.distributed.store import HashStore, Store
 from tests.distributed.process_group.simulation import simulated_sync as sync
 from tests.distributed.process_group.simulation.simulated_mail import Network, SimContext
 from tests.distributed.rpc.simulation.simulated_world import (
     Crashed,
+    NoClock,
     Process,
     World,
     end_threads,
@@ -323,11 +325,13 @@ def simulated_machines() -> Iterator[None]:
     outside = hub._hubs, hub._hubs_lock
     with pytest.MonkeyPatch.context() as patch:
         _patch_modules(patch)
+        patch.setattr(waiting, "time", NoClock())
         simulated_os = SimOs()
         for module in (hub, joining, links_group):
             patch.setattr(module, "os", simulated_os)
         patch.setattr(hub, "Context", lambda **_: SimContext(jobs[-1].network))
-        patch.setattr(hub, "Doorbell", sync.SimBell)
+        for module in (alarm, hub):
+            patch.setattr(module, "Doorbell", sync.SimBell)
         patch.setattr(hub, "knock", _knock)
         patch.setattr(hub, "select", sync.SimSelect())
         patch.setattr(hub, "atexit", SimpleNamespace(register=bool, unregister=bool))

@@ -271,6 +271,10 @@ class SimBell:
     def clear(self) -> None:
         self.is_rung = False
 
+    def wait(self, deadline: float | None) -> bool:
+        worlds[-1].block(lambda: self.is_rung, deadline)
+        return self.is_rung
+
     def close(self) -> None:
         readable.pop(self._fd, None)
 

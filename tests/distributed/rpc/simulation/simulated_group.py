@@ -40,13 +40,19 @@ from fastdist.distributed.rpc.workers.group import Group as Members
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.rpc.zmq_agent import ZmqAgent
-from fastdist.distributed.sockets import NoSecurity
+from fastdist.distributed.sockets import NoSecurity, waiting
 from fastdist.distributed.store import HashStore, PrefixStore, Store
 from fastdist.graph import forward_grad
 from tests.distributed.rpc.simulation import simulated_threads as threads
 from tests.distributed.rpc.simulation.simulated_network import Network, SimBell, SimContext
 from tests.distributed.rpc.simulation.simulated_threads import clock
-from tests.distributed.rpc.simulation.simulated_world import Process, World, end_threads, worlds
+from tests.distributed.rpc.simulation.simulated_world import (
+    NoClock,
+    Process,
+    World,
+    end_threads,
+    worlds,
+)
 
 # static: one life per rank; restarts: lost workers may rejoin; dynamic: members join and leave.
 Kind = Literal["static", "restarts", "dynamic"]
@@ -422,6 +428,7 @@ def simulated_machine() -> Iterator[None]:
                     patch.setattr(module, "time", clock)
                 if getattr(module, "threading", None) is threading:
                     patch.setattr(module, "threading", threads.SimThreading())
+        patch.setattr(waiting, "time", NoClock())
         patch.setattr(agent, "os", SimOs())
         patch.setattr(record, "os", SimOs())
         patch.setattr(lives, "os", SimOs())

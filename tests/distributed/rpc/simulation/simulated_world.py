@@ -31,6 +31,13 @@ class Clock:
     perf_counter = time = monotonic
 
 
+class NoClock:
+    """A replacement for `time` in modules that simulated processes must not wait in."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a simulated process reads the machine's time.{name}")
+
+
 class Process:
     """A process that can freeze and crash."""
 
