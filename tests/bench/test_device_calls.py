@@ -23,6 +23,7 @@ print(json.dumps([(case.name, case.peer(1) / case.parts, case.ours(1)) for case 
 """
 
 
+@pytest.mark.one_in(3)
 def test_each_case_tells_its_launches_and_is_held_against_its_bound() -> None:
     # A separate process, because the stand-in replaces CuPy permanently.
     done = subprocess.run(

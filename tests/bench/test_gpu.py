@@ -27,6 +27,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     yield from cuda_on_fibres(monkeypatch)
 
 
+@pytest.mark.one_in(3)
 def test_without_a_gpu_one_line_says_so_and_there_are_no_rows(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     done = subprocess.run(
@@ -52,6 +53,7 @@ def test_every_case_runs_and_is_timed_by_events(backend: CudaBackend) -> None:
     ]
 
 
+@pytest.mark.one_in(3)
 def test_what_is_held_to_a_copy_moves_as_much_as_the_copy(backend: CudaBackend) -> None:
     ours = on_gpu.our_gpu()
     found = list(gpu_bandwidth.cases(ours, 64 * gpu_bandwidth.ROW))

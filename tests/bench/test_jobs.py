@@ -38,6 +38,7 @@ def test_other_numbers_than_the_peers_are_an_error() -> None:
         require_same("demo", [[math.nan]])
 
 
+@pytest.mark.one_in(3)
 def test_a_leader_that_has_ended_is_told_of(crew: Crew) -> None:
     """This test must be the last: it ends the calling process. The crew then ends without error."""
     with pytest.raises(RuntimeError, match="the calling process ended with 1"):

@@ -11,6 +11,7 @@ import fastdist
 from bench import models
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["MLP 64", "GPT d 64", "small CNN"])
 def test_a_step_changes_every_parameter(name: str) -> None:
     watch, network = models.step(fastdist, models.MODELS[name].build)

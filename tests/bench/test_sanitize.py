@@ -66,6 +66,7 @@ def test_a_crash_is_no_success(
     )
 
 
+@pytest.mark.one_in(3)
 def test_the_sample_is_a_part_of_the_table_with_ops_of_all_kinds() -> None:
     known = list(samples())
     names = [one.name for one in sanitize.chosen(known)]

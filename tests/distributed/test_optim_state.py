@@ -315,6 +315,7 @@ def test_what_is_not_there_says_why() -> None:
         distributed_optim._NamedOptimizer({})
 
 
+@pytest.mark.one_in(2)
 def test_a_scheduler_of_one_process_names_that_of_all_owners() -> None:
     optimizer = DistributedOptimizer.__new__(DistributedOptimizer)
     with pytest.raises(TypeError, match=r"not an Optimizer; .*DistributedLRScheduler"):

@@ -70,6 +70,7 @@ def soak_with(seed: int, seconds: float, *, kill: bool) -> None:
         run.group.kill()
 
 
+@pytest.mark.one_in(2)
 def test_workers_that_freeze_and_die_among_calls_of_all_kinds_leave_nothing_behind() -> None:
     soak_with(1, 1.0, kill=True)
 

@@ -97,6 +97,7 @@ def test_the_model_learns(done: Done) -> None:
     assert accuracies[-1] >= 95.0
 
 
+@pytest.mark.one_in(2)
 def test_gradients_are_those_of_one_process_and_of_numpy(done: Done) -> None:
     found = re.search(r"first gradients +within (\S+) of one process, (\S+) of NumPy", done.output)
     assert found is not None

@@ -111,10 +111,12 @@ def test_every_block_of_code_on_the_page_names_its_file() -> None:
     assert folders == {"fastdist", "kernels", "tests"}
 
 
+@pytest.mark.one_in(3)
 def test_the_recipes_make_an_op_of_each_form_a_layer_and_an_optimiser(tree: Tree) -> None:
     tree.run("-c", _PROGRAM)
 
 
+@pytest.mark.one_in(3)
 def test_the_stubs_have_the_new_names(tree: Tree) -> None:
     tree.run("-m", "fastdist.namespace.stubs")
     stubs = (tree.folder / "fastdist" / "__init__.pyi").read_text()
@@ -122,6 +124,7 @@ def test_the_stubs_have_the_new_names(tree: Tree) -> None:
     assert "def pair_sums(" in stubs
 
 
+@pytest.mark.one_in(3)
 def test_the_tables_try_them(tree: Tree) -> None:
     said = tree.run("-m", "pytest", "-n", "0", "-q", "-rA", *_FILES, "-k", _NAMES)
     passed = re.findall(r"^PASSED (\S+?\.py)::(.*)$", said, re.MULTILINE)
@@ -144,6 +147,7 @@ def test_the_tables_try_them(tree: Tree) -> None:
     } <= names
 
 
+@pytest.mark.one_in(3)
 def test_without_their_rows_the_tables_fail(tree: Tree) -> None:
     for file in ("tests/nn/module_rows.py", "tests/optim/option_rows.py"):
         (tree.folder / file).write_bytes((ROOT / file).read_bytes())

@@ -35,6 +35,7 @@ def name_of(program: str) -> str:
     return first[1]
 
 
+@pytest.mark.one_in(3)
 def test_sessions_print_what_is_shown(tmp_path: Path) -> None:
     """One process runs the sessions of all pages, and imports fastdist only once."""
     pages = [str(page) for page in sorted(GUIDES.parent.rglob("*.md")) if blocks(page, "pycon")]
@@ -42,6 +43,7 @@ def test_sessions_print_what_is_shown(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["newton", "maml", "rod"])
 def test_a_program_is_run_and_drawn(name: str, tmp_path: Path) -> None:
     """The script that draws the pictures also runs the programs of this page."""
@@ -61,6 +63,7 @@ def words_in(picture: Path) -> list[str]:
     return [text for text in texts if re.search("[a-z]", text)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("page", "name"), [(page, name) for page, names in PROGRAMS.items() for name in names]
 )

@@ -109,6 +109,7 @@ def test_every_folder_with_code_has_an_init() -> None:
     assert {str(folder) for folder in folders if f"{folder}/__init__.py" not in names} == set()
 
 
+@pytest.mark.one_in(3)
 def test_the_wheel_holds_the_files_of_the_tree_and_no_other(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -124,6 +125,7 @@ def test_the_sdist_holds_the_files_of_the_tree_and_metadata(sdist: Path) -> None
     assert names - written - {"PKG-INFO", "setup.cfg"} == files_of_the_tree()
 
 
+@pytest.mark.one_in(3)
 def test_the_distribution_has_a_name_and_the_version_of_the_package(unpacked: Path) -> None:
     (metadata,) = unpacked.glob("*.dist-info/METADATA")
     head = HeaderParser().parsestr(metadata.read_text())
@@ -151,6 +153,7 @@ def test_ci_installs_the_wheel_and_runs_the_demo_from_it() -> None:
     assert os.access(ROOT / ".ci" / "wheel", os.X_OK)
 
 
+@pytest.mark.one_in(3)
 def test_an_unpacked_wheel_finds_its_own_kernels(unpacked: Path) -> None:
     found = run(
         *(sys.executable, "-c", "import fastdist.kernels; print(fastdist.kernels.__file__)"),
@@ -159,11 +162,13 @@ def test_an_unpacked_wheel_finds_its_own_kernels(unpacked: Path) -> None:
     assert Path(found.strip()) == unpacked / "fastdist" / "kernels" / "__init__.py"
 
 
+@pytest.mark.one_in(3)
 def test_an_uninstalled_checkout_finds_the_kernels_beside_it() -> None:
     found = run(sys.executable, "-c", "import fastdist.kernels; print(fastdist.kernels.__file__)")
     assert Path(found.strip()) == ROOT / "kernels" / "__init__.py"
 
 
+@pytest.mark.one_in(3)
 def test_import_is_quiet() -> None:
     """The import starts no compiler, GPU library, socket or thread, so the process may fork."""
     program = (

@@ -36,6 +36,7 @@ def test_a_script_that_is_missing_is_an_error_before_anything_starts(run_command
     assert b"there is no script 'no_such_script.py' here" in run.err
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "message"),
     [

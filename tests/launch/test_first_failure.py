@@ -110,6 +110,7 @@ _LATE = """
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("early", [0, 1])
 def test_who_wrote_its_traceback_first_is_named_even_if_it_ended_last(
     run_two: Callable[..., list[str]], early: int

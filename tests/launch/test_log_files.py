@@ -72,6 +72,7 @@ def test_a_file_holds_the_bytes_as_they_came(start_run: Any, tmp_path: Path) -> 
     assert run.out == b""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("flags", [(), ("--restart=worker",)])
 def test_each_restart_has_files_of_its_own(
     start_run: Any, tmp_path: Path, flags: tuple[str, ...]

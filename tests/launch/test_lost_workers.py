@@ -71,6 +71,7 @@ def workers() -> Iterator[list[WorkerProcess]]:
         worker.close()
 
 
+@pytest.mark.one_in(3)
 def test_a_worker_that_hangs_is_found_and_one_that_computes_is_not(
     workers: list[WorkerProcess],
 ) -> None:

@@ -99,6 +99,7 @@ def test_workers_that_are_killed_on_one_node_and_then_on_the_other_come_back(
     assert len(_pids(nodes, 2)) == 3
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_ctrl_c_on_one_node_while_the_other_still_ends_lets_no_round_begin(
     start_nodes: Callable[..., list[Any]], node: int
@@ -152,6 +153,7 @@ def test_a_launcher_that_is_killed_in_a_later_round_and_not_replaced_ends_the_ot
     assert all(worker.ends_within(2.0) for worker in left)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("node", [0, 1])
 def test_the_loss_of_a_node_ends_a_job_that_starts_single_workers(
     start_nodes: Callable[..., list[Any]], node: int

@@ -245,6 +245,7 @@ def test_a_network_that_is_down_for_a_moment_ends_no_job(start_node: StartNode, 
     assert first.err == second.err == b""
 
 
+@pytest.mark.one_in(3)
 def test_a_node_without_the_right_secret_does_not_join(start_node: StartNode) -> None:
     first = start_node(0, _WAITING)
     second = start_node(1, _WAITING, secret=secrets.token_hex(32))
@@ -255,6 +256,7 @@ def test_a_node_without_the_right_secret_does_not_join(start_node: StartNode) ->
     assert first.end() == 130
 
 
+@pytest.mark.one_in(3)
 def test_nodes_that_disagree_on_their_number_all_say_who_said_what(start_node: StartNode) -> None:
     nodes = [start_node(0, _WAITING), start_node(1, _WAITING, nodes=3)]
     assert [node.end() for node in nodes] == [1, 1]
@@ -263,6 +265,7 @@ def test_nodes_that_disagree_on_their_number_all_say_who_said_what(start_node: S
         assert f"node {number} could not join the job: {told}".encode() in node.err
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("address", ["127.0.0.7", "127.0.0.2"])
 def test_a_node_rank_that_is_given_twice_ends_all_who_wait(
     start_node: StartNode, address: str
@@ -311,6 +314,7 @@ def test_a_node_without_a_store_says_where_it_looks(start_node: StartNode) -> No
     assert second.end(3.0) == 130
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_ctrl_c_on_one_node_ends_both(start_node: StartNode, node: int) -> None:
     nodes = [start_node(0, _WAITING), start_node(1, _WAITING)]
@@ -344,6 +348,7 @@ def test_a_ctrl_c_on_a_node_whose_workers_have_ended_well_ends_both(
     assert b"node 1 (127.0.0.2) ended: ended by SIGINT" in first.err
 
 
+@pytest.mark.one_in(3)
 def test_waiting_for_the_other_nodes_can_be_interrupted(start_node: StartNode) -> None:
     host = start_node(0, _WAITING)
     host.wait_for("fastdist: node 0 waits for node 1 of 2 (", of="err")

@@ -57,6 +57,7 @@ def test_pieces_do_not_matter() -> None:
         assert [line for line in _split(*pieces) if not line.redraws] == whole
 
 
+@pytest.mark.one_in(3)
 def test_an_endless_line_is_cut_between_characters() -> None:
     text = ("x" + "é" * LINE_LIMIT_BYTES).encode()
     lines = _split(text)

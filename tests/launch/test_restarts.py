@@ -130,6 +130,7 @@ def test_a_ctrl_c_in_a_later_round_ends_all(start_run: Any, watch: Callable[[int
     assert b"ended by SIGINT" in run.err
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("most", "status"), [(5, 130), (0, 137)])
 def test_a_ctrl_c_while_a_failed_group_ends_lets_no_other_round_begin(
     start_run: Any, watch: Callable[[int], Any], most: int, status: int

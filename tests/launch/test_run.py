@@ -23,6 +23,7 @@ _PIDS = """
 """
 
 
+@pytest.mark.one_in(3)
 def test_each_worker_is_told_its_place(start_run: Any) -> None:
     run = start_run(
         """
@@ -59,6 +60,7 @@ def test_what_another_launcher_said_of_its_own_job_is_not_said_of_this_one(start
     assert run.out == b"[rank 0] 0\n"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("flags", "address"), [([], "127.0.0.2"), (["--local-addr=127.0.0.3"], "127.0.0.3")]
 )
@@ -247,6 +249,7 @@ def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(
     assert watched.ends_within(0.0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     start_run: Any, watch: Callable[[int], Any], number: signal.Signals, private: Path
@@ -277,6 +280,7 @@ def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     assert list(private.glob("fastdist-*")) == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_what_a_scheduler_says_to_the_job_reaches_the_workers_programs_alone(
     start_run: Any, number: signal.Signals

@@ -82,6 +82,7 @@ def test_nothing_takes_the_place_of_a_closed_stdout(
     assert done.stderr == ("" if 2 in closed else "[rank 0] err\n")
 
 
+@pytest.mark.one_in(3)
 def test_a_terminal_that_is_closed_ends_the_job_as_its_signal_does(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
@@ -155,6 +156,7 @@ def _refuse(*arguments: Any, **settings: Any) -> str:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("command", ["fastdist", "fastdist.cli", "fastdist.run"])
 def test_a_ctrl_c_while_the_command_is_loaded_ends_it_without_words(
     command: str, tmp_path: Path

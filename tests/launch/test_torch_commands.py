@@ -21,6 +21,7 @@ print(os.environ["LOCAL_RANK"], sys.argv[1:], torch.nn.__name__)
 """
 
 
+@pytest.mark.one_in(3)
 def test_it_starts_workers_in_which_torch_is_fastdist(tmp_path: Path) -> None:
     """Start the command with options that programs pass to torchrun."""
     script = tmp_path / "worker.py"

@@ -1,8 +1,8 @@
 """The marker `one_in(n)`: a run of all tests runs one in n of the cases; each commit runs others.
 
-A mark at a parametrized function counts the cases of this function. The functions of a file that
-are not parametrized and have the mark count together. At least one case runs. The commit determines
-which, so a failure can be repeated with `--rotate COMMIT`. Runs that name files, `-k` or `-m`, and
+Of a parametrized function, at least one case runs. A function that is not parametrized runs or not,
+independently of the others, in one in n commits. The commit determines which tests run, so a
+failure can be repeated with `--rotate COMMIT`. Runs that name files, `-k` or `-m`, and
 runs with `--slow` or `--rotate off`, run all cases. So do the tests of mutants, which name files.
 """
 
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.lanes import names_no_tests
-from tests.suite.cpu_report import file_of
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
@@ -76,15 +75,23 @@ def of_other_commits(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item
     Tests of seed rows always run, because a run of all tests reports each row.
     """
     groups: dict[tuple[str, int], list[pytest.Item]] = {}
+    left = set[pytest.Item]()
     for item in items:
         mark = item.get_closest_marker(MARK)
-        if mark is not None and item.get_closest_marker("seed") is None:
-            function, is_case, _ = item.nodeid.partition("[")
-            place = function if is_case else file_of(item)
-            groups.setdefault((place, *mark.args), []).append(item)
-    left = set[pytest.Item]()
+        if mark is None or item.get_closest_marker("seed") is not None:
+            continue
+        (one_in,) = mark.args
+        function, is_case, _ = item.nodeid.partition("[")
+        if is_case:
+            groups.setdefault((function, one_in), []).append(item)
+        elif _draw(seed, item) % one_in:
+            left.add(item)
     for (_, one_in), group in groups.items():
-        # Not CRC-32: of two names of one length, it differs by the same bits with each seed.
-        in_order = sorted(group, key=lambda item: sha256(f"{seed} {item.nodeid}".encode()).digest())
+        in_order = sorted(group, key=lambda item: _draw(seed, item))
         left.update(in_order[math.ceil(len(group) / one_in) :])
     return left
+
+
+def _draw(seed: str, item: pytest.Item) -> int:
+    # Not CRC-32: of two names of one length, it differs by the same bits with each seed.
+    return int.from_bytes(sha256(f"{seed} {item.nodeid}".encode()).digest()[:8])

@@ -118,6 +118,7 @@ def test_a_whole_run_passes_where_each_row_is_tested_or_owed(tmp_path: Path) -> 
     assert (done.returncode, "FAILED" in done.stdout) == (0, False), done
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("choice", [["-k", "one"], ["here/test_tree.py"], ["-m", "seed"]])
 def test_a_run_of_some_tests_does_not_ask_for_the_others_rows(
     tmp_path: Path, choice: list[str]

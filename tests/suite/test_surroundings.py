@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.surroundings import set_aside_what_is_not_the_tests
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +50,7 @@ def test_the_tests_do_without_what_is_set_aside() -> None:
 OF_ONE_NODE = "tests/launch/test_secrets.py::test_a_job_of_one_node_runs_with_certificates"
 
 
+@pytest.mark.one_in(2)
 def test_jobs_of_the_tests_run_inside_a_job_with_a_secret() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n0", "-q", "-x", OF_ONE_NODE],

@@ -290,6 +290,7 @@ def test_large_tensors(running: Group, body: Any) -> None:
     running[0].run(body)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "body",
     [small_tensors_make_no_arena, a_full_arena_sends_in_messages],
@@ -344,6 +345,7 @@ def shout(peer: str) -> str:
     return ""
 
 
+@pytest.mark.one_in(4)
 def test_what_a_killed_receiver_had_is_free_again(group: Group) -> None:
     group.run_all(init)
     group[0].run(use_arena, "w1")

@@ -155,6 +155,7 @@ def nothing_is_left() -> None:
             assert time.monotonic() < deadline, info
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("transport", ["shm", "ipc", "uv"])
 def test_calls_outlive_the_connections_they_came_by(group: Group, transport: str) -> None:
     group.run_all(init, transport)
@@ -166,6 +167,7 @@ def test_calls_outlive_the_connections_they_came_by(group: Group, transport: str
     group.run_all(leave)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
 def test_calls_outlive_a_freeze_that_broke_their_connections(group: Group, transport: str) -> None:
     group.run_all(init, transport)
@@ -245,6 +247,7 @@ def send_tensors_while_connections_break(num_calls: int) -> dict[int, str]:
     return outcomes
 
 
+@pytest.mark.one_in(4)
 def test_what_is_too_large_to_be_kept_fails_with_the_truth(group: Group) -> None:
     group.run_all(init)
     outcomes = group[0].run(send_tensors_while_connections_break, 60)
@@ -287,6 +290,7 @@ def send_by_connections_that_w1_does_not_know() -> list[bool]:
     return renewed
 
 
+@pytest.mark.one_in(4)
 def test_requests_that_lie_in_the_arena_are_sent_again(group: Group) -> None:
     group.run_all(init)
     assert group[0].run(send_by_connections_that_w1_does_not_know) == [True, True]
@@ -312,6 +316,7 @@ def overwrite_what_goes_by_a_connection_that_w1_does_not_know(linger_s: float) -
     return lost.value.may_have_run
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("linger_s", [0.0, 0.3])
 def test_what_its_owner_may_have_overwritten_is_not_sent_again(linger_s: float) -> None:
     group = Group(__file__, 2, {"FASTDIST_CHANNELS": "basic"})

@@ -95,6 +95,7 @@ def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, 
         group.kill()
 
 
+@pytest.mark.one_in(4)
 def test_where_a_launcher_watches_the_workers_it_is_a_warning_alone() -> None:
     group = Group(__file__, 2)
     try:
@@ -108,6 +109,7 @@ def test_where_a_launcher_watches_the_workers_it_is_a_warning_alone() -> None:
         group.kill()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("cause", [True, False])
 def test_in_a_group_that_takes_workers_back_one_that_stays_away_is_an_error(cause: bool) -> None:
     group = Group(__file__, 2)
@@ -129,6 +131,7 @@ def leave_at_once() -> None:
     os._exit(0)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_one_that_was_killed_or_has_left_by_exit_is_an_error_of_all_others(is_killed: bool) -> None:
     group = Group(__file__, 3)

@@ -232,6 +232,7 @@ def post(host: str, port: int) -> None:
         connection.close()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("security", [None, "none"])
 def test_strangers_on_the_port_reach_nobody(group: Group, security: str | None) -> None:
     group.run_all(init_with_security, security)

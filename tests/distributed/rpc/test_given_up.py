@@ -226,6 +226,7 @@ def test_who_wakes_hears_that_it_was_given_up_and_ends_with_that(
     group[0].result()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("frozen", [0, 1])
 def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], frozen: int) -> None:
     group = start(2)

@@ -57,6 +57,7 @@ def raise_in_wait() -> None:
     assert rpc.rpc_sync("w1", abs, (-1,)) == 1
 
 
+@pytest.mark.one_in(4)
 def test_a_handler_that_raises_in_a_shutdown_leaves_rpc_up_for_a_second_one(group: Group) -> None:
     group[0].run(raise_in_wait)
     group[1].start(leave)
@@ -85,6 +86,7 @@ def raise_in_closing() -> None:
     assert not [one.name for one in threading.enumerate() if one.name.startswith("fastdist-rpc")]
 
 
+@pytest.mark.one_in(4)
 def test_a_second_shutdown_closes_what_an_interrupted_one_has_left(group: Group) -> None:
     group[1].start(leave)
     group[0].run(raise_in_closing)
@@ -136,6 +138,7 @@ def leave_and_serve_until(fifo: Path) -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("method", ["call_sent", "add_pending", "borrow_lane"])
 def test_a_handler_may_shut_down_wherever_it_interrupts_a_call(
     group: Group, method: str, tmp_path: Path

@@ -79,6 +79,7 @@ def take_secret(secret: str) -> None:
     os.environ["FASTDIST_JOB_SECRET"] = secret
 
 
+@pytest.mark.one_in(4)
 def test_rank_0_hears_of_a_worker_with_another_secret_at_once_and_in_its_error() -> None:
     group = Group(__file__, 2)
     try:
@@ -123,6 +124,7 @@ def test_every_rank_ends_in_time_and_names_the_ranks_that_never_came(absent: lis
         group.kill()
 
 
+@pytest.mark.one_in(4)
 def test_ranks_that_wait_for_rank_0_say_where_nobody_answers_and_that_it_is_missing() -> None:
     group = Group(__file__, 3, {"FASTDIST_JOB_SECRET": SECRETS[0]})
     try:
@@ -140,6 +142,7 @@ def test_ranks_that_wait_for_rank_0_say_where_nobody_answers_and_that_it_is_miss
         group.kill()
 
 
+@pytest.mark.one_in(4)
 def test_a_worker_without_the_secret_of_the_others_is_told_of_it_within_3_s() -> None:
     group = Group(__file__, 2)
     try:
@@ -170,6 +173,7 @@ def come_in_time() -> str:
     return told
 
 
+@pytest.mark.one_in(4)
 def test_workers_wait_for_one_that_is_late_by_more_than_a_call_may_take() -> None:
     group = Group(__file__, 2)
     try:

@@ -74,6 +74,7 @@ def leave_early() -> None:
         rpc.shutdown()
 
 
+@pytest.mark.one_in(4)
 def test_the_answer_of_a_worker_that_leaves_is_read_though_late() -> None:
     run_group(leave_early, 2)
 
@@ -229,6 +230,7 @@ def ping_until_there() -> None:
     wait_until(lambda agent: any(info.name == "w1" for info in agent.get_worker_infos()))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("world_size", [2, None])
 def test_a_shutdown_does_not_wait_for_a_future_whose_caller_has_given_up(
     world_size: int | None,

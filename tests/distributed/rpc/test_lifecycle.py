@@ -74,6 +74,7 @@ def init_with_wrong_world() -> str:
     return try_init(f"w{rank}", 2 + rank)
 
 
+@pytest.mark.one_in(4)
 def test_two_workers_that_disagree_on_the_world_size_are_told_both() -> None:
     for answer in run_group(init_with_wrong_world, 2):
         assert answer != "ok" and "world size" in answer.replace("_", " "), answer
@@ -90,6 +91,7 @@ def init_alone() -> str:
     return answer
 
 
+@pytest.mark.one_in(4)
 def test_a_missing_worker_is_named_at_the_init_timeout() -> None:
     answer, _ = run_group(init_alone, 2)
     assert answer.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in answer
@@ -273,6 +275,7 @@ def count_idle_seconds() -> float:
     return used / 3.0
 
 
+@pytest.mark.one_in(4)
 def test_idle_workers_use_no_processor() -> None:
     assert sum(run_group(count_idle_seconds, 2)) < 0.05
 
@@ -328,6 +331,7 @@ def call_from_the_first_moment() -> list[str]:
     return []
 
 
+@pytest.mark.one_in(4)
 def test_a_worker_can_make_calls_before_the_first_request_comes() -> None:
     run_group(call_from_the_first_moment, 1)
 

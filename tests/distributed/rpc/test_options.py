@@ -71,6 +71,7 @@ def test_a_backend_that_is_none_is_told(settings: dict[str, Any], text: str) -> 
         rpc.init_rpc("w0", rank=0, world_size=1, **settings)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("address", "text"),
     [

@@ -12,6 +12,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.workers import session, worker
 from fastdist.distributed.rpc.workers.session import LivenessTimeouts
@@ -74,6 +76,7 @@ def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
     return "".join(told[:count]), stood.seconds
 
 
+@pytest.mark.one_in(4)
 def test_a_worker_whose_python_is_stuck_is_told_of_and_its_call_ends_well(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()

@@ -51,6 +51,7 @@ def call_with_strange_timeouts() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(4)
 def test_a_timeout_that_is_none_is_told_so() -> None:
     run_group(call_with_strange_timeouts, 1)
 
@@ -81,6 +82,7 @@ def init_with_devices_that_are_not_there(folder: str) -> list[str]:
     return answers
 
 
+@pytest.mark.one_in(4)
 def test_devices_that_are_not_there_are_told_at_the_beginning_by_all(tmp_path: Path) -> None:
     found = run_group(init_with_devices_that_are_not_there, 2, str(tmp_path))
     for rank, told in enumerate(found):
@@ -113,6 +115,7 @@ def test_the_time_in_which_the_store_was_found_is_part_of_the_init_timeout(
 WORDS = r"\(\): incompatible {} arguments\. The following argument types are supported:\n    1\. "
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("make", "arguments", "told"),
     [
@@ -184,6 +187,7 @@ def call_with_strange_arguments() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(4)
 def test_functions_use_the_words_of_pytorchs_bindings() -> None:
     run_group(call_with_strange_arguments, 1)
 
@@ -219,5 +223,6 @@ def create_too_slowly() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(4)
 def test_a_creation_that_took_too_long_is_told_as_one() -> None:
     run_group(create_too_slowly, 2)

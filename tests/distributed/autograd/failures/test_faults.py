@@ -175,6 +175,7 @@ def double_below_and_wait(x: Tensor) -> None:
     assert _gate.wait(20)
 
 
+@pytest.mark.one_in(2)
 def test_a_context_is_released_where_only_the_lost_worker_knew_that_it_is() -> None:
     with group_of(3) as group:
         group[0].start(open_context_below_and_hear_of_a_loss)

@@ -31,6 +31,7 @@ def test_a_level_that_ends_while_a_message_names_it_is_not_mirrored(
         assert mirror(FIRST) is None
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("ends", [False, True])
 def test_levels_may_come_and_end_while_those_of_a_lost_worker_end(
     agent: FakeAgent, ends: bool

@@ -299,6 +299,7 @@ def much(number: int) -> Tensor:
     return fastdist.ones(20_000)
 
 
+@pytest.mark.one_in(2)
 def test_who_wakes_when_another_has_its_rank_is_none_of_the_group_any_more() -> None:
     sleeper, other, third = make_workers("restarts")
     other.world.soon(other, rpc.rpc_sync, "w0", abs, (-1,))

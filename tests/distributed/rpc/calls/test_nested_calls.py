@@ -202,5 +202,6 @@ def time_out_inside() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(4)
 def test_a_call_that_ends_with_the_one_around_it_says_whose_time_is_over() -> None:
     run_group(time_out_inside, 2)

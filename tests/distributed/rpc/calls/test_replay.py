@@ -99,6 +99,7 @@ def try_replay(seed: int) -> None:
     runs.clear()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("caller")
 def test_what_was_said_and_is_said_again_in_any_order_runs_nothing_twice() -> None:
     for seed in range(40):
@@ -112,6 +113,7 @@ def test_very_many_replays_run_nothing_twice() -> None:
         try_replay(seed)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("acknowledges", [True, False])
 @pytest.mark.usefixtures("caller")
 def test_a_call_of_long_ago_runs_no_second_time(acknowledges: bool) -> None:
@@ -207,6 +209,7 @@ def leave() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
 def test_a_recorded_session_that_is_played_again_runs_nothing_twice(transport: str) -> None:
     group = Group(__file__, 2)

@@ -279,6 +279,7 @@ def refuse_handles() -> None:
     cupy.cuda.runtime.ipcOpenMemHandle = refused
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -295,6 +296,7 @@ def test_a_gpu_that_cannot_be_read_is_told_and_tensors_go_through_the_cpu(
     assert "cuda:0 to cuda:1 by cuda_basic ('w1' says: " in why and reason in why
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_worker_that_chose_other_channels_is_not_asked_twice(group: Group, at: int) -> None:
     for worker in group.workers:

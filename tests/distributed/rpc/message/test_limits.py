@@ -131,6 +131,7 @@ def test_metadata_nest_as_deep_as_their_limit_and_no_deeper(nesting: int) -> Non
         decode(frames_of(nested(nesting + 1), Limits(nesting=nesting + 1)), limits)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", [DEFAULT.tensors, 10])
 def test_a_message_carries_as_many_tensors_as_its_limit_and_no_more(count: int) -> None:
     limits = Limits(tensors=count)
@@ -144,6 +145,7 @@ def test_a_message_carries_as_many_tensors_as_its_limit_and_no_more(count: int) 
         decode(frames_of(one_more, Limits(tensors=count + 1)), limits)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("frame_bytes", [DEFAULT.frame_bytes, 1 << 20])
 def test_no_frame_is_longer_than_its_limit(frame_bytes: int) -> None:
     limits = Limits(frame_bytes=frame_bytes)

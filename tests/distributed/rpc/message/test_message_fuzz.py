@@ -115,6 +115,7 @@ def how_many(samples_alone: bool) -> int:
 outcomes: collections.Counter[str] = collections.Counter()
 
 
+@pytest.mark.one_in(4)
 def test_broken_messages_raise_what_is_documented_and_take_no_memory(samples_alone: bool) -> None:
     count = how_many(samples_alone)
     mutator, whole = Mutator(21), corpus()
@@ -139,6 +140,7 @@ def test_broken_messages_raise_what_is_documented_and_take_no_memory(samples_alo
     assert time.thread_time() - began < 30
 
 
+@pytest.mark.one_in(4)
 def test_broken_answers_raise_what_is_documented(samples_alone: bool) -> None:
     mutator = Mutator(22)
     values = [None, from_array(np.ones(3)), {"x": [from_array(np.ones((2, 3)))]}, ValueError("x")]

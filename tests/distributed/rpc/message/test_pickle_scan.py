@@ -60,6 +60,7 @@ VALUES: list[Any] = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_whatever_our_pickler_writes_is_sound(value: Any) -> None:
     require_sound(serialize((value, {"x": value}), [])[0])
@@ -116,6 +117,7 @@ def test_what_no_worker_writes_is_refused(body: bytes) -> None:
         require_sound(body)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "body",
     [
@@ -158,6 +160,7 @@ def opcodes_of(body: bytes) -> set[str]:
     return names
 
 
+@pytest.mark.one_in(4)
 def test_broken_pickles_are_refused_or_bounded_by_what_came(samples_alone: bool) -> None:
     many = 4_000 if samples_alone else 20_000
     mutator = Mutator(11)
@@ -231,10 +234,12 @@ def test_bytes_that_each_make_a_container_are_refused_where_they_are_many(code: 
         require_sound(START + b"](" + code * 100_000 + b"e\x94.")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("empty", [list, dict], ids=["lists", "dicts"])
 def test_as_many_empty_values_as_somebody_sends_are_sound(empty: type[Any]) -> None:
     require_sound(pickle.dumps([empty() for _ in range(30_000)], protocol=5))
 
 
+@pytest.mark.one_in(4)
 def test_sets_with_something_in_them_are_sound() -> None:
     require_sound(pickle.dumps([{number} for number in range(30_000)], protocol=5))

@@ -168,6 +168,7 @@ def test_an_error_arrives_as_itself_with_its_attributes(
         assert isinstance(arrived, InSlots) and arrived.told() == ("here", 7)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("error", "names"), ERRORS, ids=lambda value: type(value).__name__)
 def test_an_error_that_is_raised_for_who_waits_leaves_nothing_in_the_one_that_is_kept(
     error: Exception, names: str
@@ -195,6 +196,7 @@ def test_an_error_that_holds_itself_arrives_holding_itself(mode: str) -> None:
     assert isinstance(arrived, AboutItself) and arrived.parts == [1, 2, arrived]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("notes", [5, "text", None, ("a", "b"), [1, None], {"x": 1}, [], ["a"]])
 def test_an_error_whose_notes_are_no_list_of_texts_arrives_as_itself(mode: str, notes: Any) -> None:
     error = OfTwo(1, "b")

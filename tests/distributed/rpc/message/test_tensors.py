@@ -56,6 +56,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gate.set_mode(gate.OPEN)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", DENSE)
 def test_dense_layouts_come_with_their_strides(name: str) -> None:
     sent = DENSE[name](fastdist.arange(120.0))

@@ -28,6 +28,7 @@ def crossed(kind: str) -> dict[Device, Device]:
     return {first: second, second: first}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("size", [3, 100_000])
 def test_a_message_waits_once_for_its_device_and_is_opened_without_waiting(
     backend: Any, monkeypatch: pytest.MonkeyPatch, size: int
@@ -68,6 +69,7 @@ def test_what_becomes_of_a_tensor_behind_the_packing_does_not_travel(backend: An
     assert came.tolist() == [1.0] * 4
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", ["to a device", "from a device", "between devices"])
 def test_layouts_of_devices_come_as_they_went(backend: Any, way: str) -> None:
     # The bytes of one layout read with the strides of another would give other values.

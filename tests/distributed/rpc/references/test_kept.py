@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from fastdist.core.errors import RpcTimeoutError, WorkerLostError
 from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.message.message import Message
@@ -64,6 +66,7 @@ def live(order: Sequence[str]) -> None:
     owned.future.was_read()
 
 
+@pytest.mark.one_in(4)
 def test_an_owner_keeps_a_value_as_long_as_it_is_used_and_lets_nobody_wait_in_vain() -> None:
     seen = 0
     for order in itertools.permutations(

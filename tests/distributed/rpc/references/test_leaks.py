@@ -417,6 +417,7 @@ def take_what_arrives_late(owner_id: int, rref_id: int) -> str:
     raise AssertionError("a value that is gone was found")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_reference_that_comes_after_its_value_has_gone_is_told_so_and_keeps_nothing(
     group: Group, at: int
@@ -455,5 +456,6 @@ def go_home() -> None:
         assert rpc._get_debug_info()["num_pending_children"] == "0"
 
 
+@pytest.mark.one_in(4)
 def test_a_reference_that_went_home_has_come_when_its_call_is_answered(group: Group) -> None:
     group[0].run(go_home)

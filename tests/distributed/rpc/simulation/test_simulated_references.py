@@ -396,6 +396,7 @@ def test_a_value_lives_on_whose_user_is_lost_just_after_it_passed_a_reference_on
     assert owner.agent.rrefs.owned.values() == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("ask", ["a fetch", "a call"])
 def test_nobody_waits_for_a_value_of_a_life_that_is_over_when_its_owner_first_hears_of_it(
     ask: str,

@@ -220,6 +220,7 @@ def leave_with_a_leak(ignored: bool) -> str:
     return told
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("ignored", [True, False])
 def test_leaks_of_references_are_an_error_where_they_are_not_ignored(ignored: bool) -> None:
     told, nothing = run_group(leave_with_a_leak, 2, ignored)
@@ -253,6 +254,7 @@ def run_calls_by_hand() -> None:
     rpc.shutdown()
 
 
+@pytest.mark.one_in(4)
 def test_a_call_is_run_and_its_failure_raised_as_pytorchs_handler_does() -> None:
     run_group(run_calls_by_hand, 2)
 

@@ -60,6 +60,7 @@ def is_unwatched() -> bool:
     return Incoming.run.__module__ == Incoming.__module__
 
 
+@pytest.mark.one_in(4)
 def test_open_profiles_have_what_a_worker_does_for_requests_of_others() -> None:
     run_group(profile_w1, 2)
 

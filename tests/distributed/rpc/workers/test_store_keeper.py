@@ -60,6 +60,7 @@ def test_who_is_lost_during_a_look_is_looked_after_next_and_nobody_after_that() 
     assert len(alarms) == 1
 
 
+@pytest.mark.one_in(4)
 def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

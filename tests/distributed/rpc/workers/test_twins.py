@@ -92,6 +92,7 @@ def start() -> Iterator[Callable[..., tuple[Group, Worker]]]:
         assert set(group.end()) <= {0, -signal.SIGKILL}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("name", "environment"),
     [
