@@ -324,7 +324,6 @@ def test_a_member_whose_time_runs_out_in_a_round_does_not_go_unannounced() -> No
     assert len({member.barrier._round for member in group}) == 1
 
 
-@pytest.mark.one_in(4)
 def test_a_member_that_is_held_up_at_its_last_report_is_waited_for() -> None:
     # Delay only the member's last report, as if the member had no processor.
     group = make_group()
