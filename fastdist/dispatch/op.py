@@ -230,20 +230,16 @@ class Op(Generic[P, R]):
         """
 
         def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
+            found = offer_op(self, operands, attributes, out)
+            if found is not NOT_TAKEN:
+                return found
+            attributes = self.fit_attributes(attributes)
             try:
-                found = offer_op(self, operands, attributes, out)
-                if found is not NOT_TAKEN:
-                    return found
-                attributes = self.fit_attributes(attributes)
-                try:
-                    return finish(self, self.general(operands, attributes, out), operands)
-                except UNCLEAR as error:
-                    names, values = (*self.tensors, *self.attributes), (*operands, *attributes)
-                    given = dict(zip(names, values, strict=True))
-                    explain(error, lambda: find_fault(self.called, self.parameters, given))
-                    raise
-            except Exception as error:
-                fold(error)
+                return finish(self, self.general(operands, attributes, out), operands)
+            except UNCLEAR as error:
+                names, values = (*self.tensors, *self.attributes), (*operands, *attributes)
+                given = dict(zip(names, values, strict=True))
+                explain(error, lambda: find_fault(self.called, self.parameters, given))
                 raise
 
         return general
@@ -373,10 +369,12 @@ def _refuse_missing(op: Op, names: list[str], values: tuple[Any, ...]) -> None:
 
 
 def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function `public` that `source` defines, renamed to the op's name. `names` are its
-    globals.
+    """Return the function `public` that `source` defines, renamed to the op's name, with folded
+    errors. `names` are its globals.
     """
     names["__name__"] = None  # see fastdist/kernels/cpu/silence.py
+    names["_fold"] = fold
+    source = folding(source)
     exec(_compiled(source), names)
     public: Any = names["public"]
     public.__code__ = _code_of(names, source, op.name)
@@ -389,9 +387,18 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
 
 def replace_code(function: Any, source: str, name: str) -> None:
     """Replace the code of a function that `define` made; `source` must have its signature."""
-    names = dict(function.__globals__)
+    names, source = dict(function.__globals__), folding(source)
     exec(_compiled(source), names)
     function.__code__ = _code_of(names, source, name)
+
+
+def folding(source: str) -> str:
+    """Return the source of a function with its body in a `try` that folds errors. The first line
+    has all parameters. A `try` without an error is free.
+    """
+    head, *body = source.splitlines()
+    failed = ["    except Exception as _error:", "        _fold(_error)", "        raise"]
+    return "\n".join([head, "    try:", *[f"    {line}" for line in body], *failed, ""])
 
 
 def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:

@@ -21,7 +21,7 @@ from ..tensor.writable import may_overlap
 from .call import special_call
 from .derive import Form
 from .node_writer import NodeWriter, RecordedOp
-from .op import PLAIN, Op, replace_code
+from .op import PLAIN, Op, folding, replace_code
 from .pointwise_route import find_route
 from .route import NO_ROUTE, find_event
 
@@ -202,10 +202,11 @@ class ShortPath:
 
     def _guard(self, line: str) -> list[str]:
         """Return `line`, which runs a Route, inside a `try`; a `try` without an error is free."""
+        if not self.timed:
+            return [f"try: {line}", "except MemoryError as _error: _raise_out_of_memory(_error)"]
         refusing = "if isinstance(_error, MemoryError): _raise_out_of_memory(_error)"
-        failed = [*self._reporting(), refusing, "_fold(_error)", "raise"]
-        kind = "BaseException" if self.timed else "Exception"
-        return [f"try: {line}", f"except {kind} as _error:", *_deeper(failed)]
+        failed = [*self._reporting(), refusing, "raise"]
+        return [f"try: {line}", "except BaseException as _error:", *_deeper(failed)]
 
     def _reporting(self, number: str = "-1") -> list[str]:
         """Return the lines by which timed code reports the call; `number` is the Node's number."""
@@ -387,7 +388,7 @@ def operator_call(
     names = _names_of(op, _general=general, _attributes=op.defaults or ())
     write = partial(ShortPath, op, op.usual, statement)
     lines = write(special=op.tensors).lines()
-    text = _function(op.name, order or op.tensors, lines)
+    text = folding(_function(op.name, order or op.tensors, lines))
     made: Callable[..., Any] = define_silent(text, op.name, names)
     _add_special(made.__globals__, op, op.tensors, lambda: write(timed=True).lines())
     return made
