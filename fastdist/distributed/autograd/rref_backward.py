@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import GraphError, MessageError
+from ...core.folded_frames import folds
 from ...engine.backward import backward as local_backward
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
@@ -17,6 +18,7 @@ from .container import INVALID_CONTEXT_ID
 from .engine import dist_engine
 
 
+@folds
 def rref_backward(
     self: RRef[Any], dist_autograd_ctx_id: int = INVALID_CONTEXT_ID, retain_graph: bool = False
 ) -> None:

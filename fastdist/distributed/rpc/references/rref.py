@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from fastdist.concurrency.future import Future
 from fastdist.core.errors import OwnerLostError, RemoteError, RpcError, RpcTimeoutError
+from fastdist.core.folded_frames import fold
 
 from .. import constants
 from ..calls.client import Client
@@ -216,20 +217,24 @@ class RRef(Generic[T]):
         Args:
             timeout: Seconds to wait; 0 waits forever, -1 takes the options' rpc_timeout (60).
         """
-        if self._owned is not None:
-            is_unset = timeout == constants.UNSET_RPC_TIMEOUT
-            timeout_s = 0.0 if is_unset else seconds("timeout", timeout)
-            return self._owned.wait(timeout_s)  # type: ignore[no-any-return]
-        self._require_made()
-        if self._is_deleted:
-            raise RpcError(
-                f"{self} has been deleted. Cannot call to_here() on it after deletion. Its value "
-                f"is on {self._owner.info}, from which this worker disconnected at "
-                "rpc.shutdown(): fetch it before"
-            )
-        self._require_owner()
-        value: T = self._context.client.users.fetch(self, timeout)
-        return value
+        try:
+            if self._owned is not None:
+                is_unset = timeout == constants.UNSET_RPC_TIMEOUT
+                timeout_s = 0.0 if is_unset else seconds("timeout", timeout)
+                return self._owned.wait(timeout_s)  # type: ignore[no-any-return]
+            self._require_made()
+            if self._is_deleted:
+                raise RpcError(
+                    f"{self} has been deleted. Cannot call to_here() on it after deletion. Its "
+                    f"value is on {self._owner.info}, from which this worker disconnected at "
+                    "rpc.shutdown(): fetch it before"
+                )
+            self._require_owner()
+            value: T = self._context.client.users.fetch(self, timeout)
+            return value
+        except Exception as error:
+            fold(error)
+            raise
 
     def _require_owner(self) -> None:
         """Check that the owner's life to which the value belongs has not ended.
@@ -256,12 +261,16 @@ class RRef(Generic[T]):
 
         Raises  RpcError if this worker is not the owner
         """
-        if self._owned is None:
-            raise RpcError(
-                f"For {self}: can't call localValue() on user {self._context.me.info}. "
-                f"Call it on owner {self._owner.info}"
-            )
-        return self._owned.wait()  # type: ignore[no-any-return]
+        try:
+            if self._owned is None:
+                raise RpcError(
+                    f"For {self}: can't call localValue() on user {self._context.me.info}. "
+                    f"Call it on owner {self._owner.info}"
+                )
+            return self._owned.wait()  # type: ignore[no-any-return]
+        except Exception as error:
+            fold(error)
+            raise
 
     def rpc_sync(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
         """Return a proxy: `rref.rpc_sync().method(x)` runs on the owner and returns its result.
@@ -377,7 +386,11 @@ class RRefProxy:
 def _call(
     rref: Any, how: Callable[..., Any], name: str, timeout: float, *args: Any, **kwargs: Any
 ) -> Any:
-    return how(rref.owner(), invoke_on_owner, (rref, name, args, kwargs), timeout=timeout)
+    try:
+        return how(rref.owner(), invoke_on_owner, (rref, name, args, kwargs), timeout=timeout)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 @gate.export

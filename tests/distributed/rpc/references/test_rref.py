@@ -6,14 +6,16 @@ import gc
 import pickle
 import threading
 import time
+import traceback
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import fastdist
 from fastdist.core.errors import RpcError
+from fastdist.core.folded_frames import OUR_FILES
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.references.rref import id_as_text
 from fastdist.futures import Future
@@ -142,6 +144,31 @@ def errors_of_creation() -> None:
         rpc.remote("w1", identity, (threading.Lock(),))
 
 
+def errors_show_no_frame_of_ours() -> None:
+    failed, counter, own = (
+        rpc.remote("w1", raise_value_error),
+        rpc.remote("w1", Counter),
+        rpc.RRef(5),
+    )
+    calls: list[Callable[[], object]] = [
+        failed.to_here,
+        rpc.remote("w0", raise_value_error).to_here,
+        counter.local_value,
+        counter.rpc_sync().fail,
+        lambda: counter.rpc_async().fail().wait(),
+        lambda: counter.rpc_async(timeout=-3).fail(),
+        lambda: counter.remote().fail().to_here(),
+        lambda: counter.remote(timeout=-3).fail(),
+        counter.backward,
+        own.backward,
+    ]
+    for call in calls:
+        with pytest.raises(Exception, match=r".") as raised:
+            call()
+        frames = traceback.extract_tb(raised.value.__traceback__)
+        assert [frame for frame in frames if frame.filename.startswith(OUR_FILES)] == []
+
+
 had: list[weakref.ref[Counter]] = []
 
 
@@ -246,6 +273,7 @@ def take_apart_and_put_together() -> None:
         remote_to_oneself,
         proxies,
         errors_of_creation,
+        errors_show_no_frame_of_ours,
         an_error_says_where_it_was_raised_and_keeps_nothing_of_its_function,
         references_travel,
         a_value_lives_as_long_as_any_reference,
