@@ -95,14 +95,23 @@ def traceback_text(error: BaseException) -> str:
     If an error has only fastdist's frames and no cause, return one line that says how to see them;
     the other worker already has the error's message.
     """
+    shown = _without_ours(error)
+    is_alone = shown.__cause__ is None and shown.__context__ is None
+    if error.__traceback__ and not shown.stack and is_alone and not shown.exceptions:
+        return f"(raised inside fastdist; {SWITCH}=full on that worker shows where)"
+    return "".join(shown.format()).rstrip("\n")
+
+
+def error_text(error: BaseException) -> str:
+    """Return what Python prints for an error, without fastdist's frames and the last line break."""
+    return "".join(_without_ours(error).format()).rstrip("\n")
+
+
+def _without_ours(error: BaseException) -> traceback.TracebackException:
     shown = traceback.TracebackException.from_exception(error)
     if _State.folds:
-        num_frames = len(shown.stack)
         _leave_out_ours(shown)
-        is_alone = shown.__cause__ is None and shown.__context__ is None
-        if num_frames and not shown.stack and is_alone and not shown.exceptions:
-            return f"(raised inside fastdist; {SWITCH}=full on that worker shows where)"
-    return "".join(shown.format()).rstrip("\n")
+    return shown
 
 
 def _leave_out_ours(shown: traceback.TracebackException) -> None:

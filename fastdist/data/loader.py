@@ -154,6 +154,7 @@ class DataLoader(Generic[T_co]):
     def _indices(self) -> Iterable[Any]:
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
+    @folds
     def __len__(self) -> int:
         if isinstance(self.dataset, IterableDataset):
             count = self._told_length = len(self.dataset)  # type: ignore[arg-type]
@@ -162,6 +163,7 @@ class DataLoader(Generic[T_co]):
             return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
         return len(self._indices)  # type: ignore[arg-type]
 
+    @folds
     def __iter__(self) -> Iterator[Any]:
         if self.pin_memory_device:
             warn_caller(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from ..core.caller_warning import warn_caller
+from ..core.folded_frames import fold
 from .fetch import Fetcher
 from .pinning import pinned
 
@@ -34,11 +35,15 @@ class Pass:
         return self
 
     def __next__(self) -> Any:
-        batch = self._next()
-        self._count += 1
-        if self._told is not None and self._count > self._told:
-            self._warn_of_length()
-        return pinned(batch) if self.is_pinned else batch
+        try:
+            batch = self._next()
+            self._count += 1
+            if self._told is not None and self._count > self._told:
+                self._warn_of_length()
+            return pinned(batch) if self.is_pinned else batch
+        except Exception as error:
+            fold(error)
+            raise
 
     def _next(self) -> Any:
         raise NotImplementedError

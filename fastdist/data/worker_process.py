@@ -6,13 +6,13 @@ import os
 import random
 import signal
 import threading
-import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..core.folded_frames import error_text
 from ..namespace.threads import use_one_thread
 from ..random_numbers.generator import manual_seed
 from .fetch import Fetcher
@@ -195,8 +195,8 @@ class _Once:
 
 
 def _failure(error: Exception, worker_id: int) -> Failure:
-    text = "".join(traceback.format_exception(error))
     message = (
-        f"Caught {type(error).__name__} in DataLoader worker process {worker_id}.\nOriginal {text}"
+        f"Caught {type(error).__name__} in DataLoader worker process {worker_id}.\n"
+        f"Original {error_text(error)}\n"
     )
     return Failure(type(error), message)

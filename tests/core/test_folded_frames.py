@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fastdist as fd
-from fastdist.core.folded_frames import traceback_text
+from fastdist.core.folded_frames import error_text, traceback_text
 from fastdist.utils import fold_tracebacks
 
 
@@ -174,6 +174,10 @@ def test_the_text_of_an_error_raised_inside_fastdist_says_how_to_see_where() -> 
         trace = trace.tb_next
     inside = "(raised inside fastdist; FASTDIST_TRACEBACKS=full on that worker shows where)"
     assert traceback_text(error.with_traceback(trace)) == inside
+    text = error_text(error)
+    assert text.splitlines()[-1].endswith(str(error)) and "/fastdist/" not in text
+    fold_tracebacks(False)
+    assert "/fastdist/" in error_text(error)
 
 
 @pytest.mark.parametrize("constructor", [fd.nn.Linear.__init__, fd.optim.SGD.__init__])
