@@ -107,6 +107,13 @@ def error_text(error: BaseException) -> str:
     return "".join(_without_ours(error).format()).rstrip("\n")
 
 
+def stack_text() -> str:
+    """Return the stack above the calling function as text, without fastdist's frames."""
+    stack = traceback.extract_stack(sys._getframe(2))
+    shown = [frame for frame in stack if not _State.folds or not _is_ours(frame.filename)]
+    return "".join(traceback.format_list(shown))
+
+
 def _without_ours(error: BaseException) -> traceback.TracebackException:
     shown = traceback.TracebackException.from_exception(error)
     if _State.folds:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-import traceback
-import warnings
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from ..core.caller_warning import warn_caller
 from ..core.errors import GraphError
+from ..core.folded_frames import stack_text
 from ..core.interpreter import Interpreter, list_in_process
 from ..devices.backend import backend_of
 from ..system.forked_locks import renew_in_children
@@ -64,7 +64,7 @@ def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
 def note_forward(node: Node) -> None:
     """Store the traceback of the call that records `node`, if anomaly mode is on."""
     if anomaly.enabled:
-        node.metadata[_KEY] = "".join(traceback.format_stack()[:-1])
+        node.metadata[_KEY] = stack_text()
 
 
 def warn_of(node: Node) -> None:
@@ -76,7 +76,7 @@ def warn_of(node: Node) -> None:
         )
     else:
         text = f"Traceback of forward call that caused the error:\n{forward}"
-    warnings.warn(f"Error detected in {node.name()}. {text}", stacklevel=2)
+    warn_caller(f"Error detected in {node.name()}. {text}")
 
 
 def require_no_nan(node: Node, results: Sequence[Any]) -> None:

@@ -12,8 +12,10 @@ import pytest
 import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, detect_anomaly, set_detect_anomaly
+from fastdist.core.folded_frames import OUR_FILES
 from fastdist.graph import anomaly
 from fastdist.graph.modes import modes
+from fastdist.utils import fold_tracebacks
 
 
 def not_a_number(x: Tensor) -> Tensor:
@@ -31,6 +33,31 @@ def test_nan_is_found_with_the_forward_call_that_made_it() -> None:
             pytest.raises(RuntimeError, match=r"^Function 'SqrtBackward0' returned nan values in"),
         ):
             y.backward()
+
+
+def warning_of_a_layer() -> warnings.WarningMessage:
+    """Return the warning for a layer whose gradient is NaN."""
+    layer = fd.nn.Linear(2, 2)
+    with detect_anomaly():
+        y = (layer(fd.ones(2)) * float("nan")).sum()
+        with (
+            pytest.warns(UserWarning, match=r"^Error detected in") as caught,
+            pytest.raises(RuntimeError),
+        ):
+            y.backward()
+    return caught[0]
+
+
+def test_the_warning_shows_the_users_lines_only() -> None:
+    warning = warning_of_a_layer()
+    assert warning.filename == __file__
+    assert "in warning_of_a_layer" in str(warning.message).splitlines()[-2]
+    assert f'File "{OUR_FILES[0]}' not in str(warning.message)
+    before = fold_tracebacks(False)
+    try:
+        assert f'File "{OUR_FILES[0]}' in str(warning_of_a_layer().message)
+    finally:
+        fold_tracebacks(before)
 
 
 def test_sparse_gradients_are_looked_at() -> None:
