@@ -69,6 +69,7 @@ from .core.dtypes import (
 from .core.dtypes import bool_ as bool
 from .core.errors import KernelError as AcceleratorError
 from .core.errors import OutOfMemoryError
+from .core.folded_frames import fold as _fold
 from .core.memory_format import FORMATS as _FORMATS
 from .core.memory_format import OTHER_LAYOUTS as _OTHER_LAYOUTS
 from .core.memory_format import MemoryFormat as memory_format
@@ -225,7 +226,11 @@ def __getattr__(name: str) -> _Any:
         found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
-    return _find_late(__name__, name)
+    try:
+        return _find_late(__name__, name)
+    except AttributeError as error:
+        _fold(error)
+        raise
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from .core.caller_warning import warn_caller
 from .core.device import Device
 from .core.dtypes import DType
+from .core.folded_frames import folds
 from .core.missing import explain_missing
 from .core.short_repr import short_repr
 from .devices.gpus import device_count
@@ -31,11 +32,13 @@ from .tensor.tensor import Tensor
 __all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty", "is_compiling", "try_import"]
 
 
+@folds
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
     """Return the elements of tensors of one dtype, concatenated into a vector."""
     return cat([tensor.reshape(-1) for tensor in tensors])
 
 
+@folds
 def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return consecutive parts of a vector, viewed with the shapes of `tensors`."""
     parts: list[Tensor] = []

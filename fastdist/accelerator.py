@@ -9,6 +9,7 @@ from typing import Any
 from . import cuda
 from .core.device import CPU, Device
 from .core.errors import DeviceError
+from .core.folded_frames import fold_public, folds
 from .core.missing import explain_missing
 from .cuda.event import Event as Event
 from .devices.backend import backend_of
@@ -120,6 +121,7 @@ class Stream(metaclass=_OfAnyDevice):
     there is no accelerator. Streams of all devices are instances of this class.
     """
 
+    @folds
     def __new__(cls, device: Any = None, *, priority: int = 0) -> Any:
         """Return a stream of the device's own class."""
         where = Device.parse(device or current_accelerator() or CPU)
@@ -155,6 +157,7 @@ class device_index:
         ...     pass
     """
 
+    @folds
     def __init__(self, device: int | None) -> None:
         self._within = None if device is None else cuda.device(device)
 
@@ -178,4 +181,5 @@ def _require_one() -> None:
 
 current_device_idx, set_device_idx = current_device_index, set_device_index
 
+fold_public(__name__)
 explain_missing(__name__)

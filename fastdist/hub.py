@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlparse
 
+from .core.folded_frames import fold_public
 from .core.missing import NO_HUB, explain_missing
 from .core.short_repr import short_repr
 from .serialization.loading import load as _load_file
@@ -189,4 +190,5 @@ def _entry(module: Any, model: str) -> Any:
     return found
 
 
+fold_public(__name__)
 explain_missing(__name__)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ._ops import OpOverload, OpOverloadPacket, ops
 from .autograd.function import Function
+from .core.folded_frames import fold_methods, fold_public, folds
 from .core.missing import explain_missing, refusing
 from .graph.modes import is_grad_enabled, no_grad
 from .op_schemas import Schema, infer_schema, parse_schema, split_name
@@ -262,6 +263,7 @@ def custom_op(
         A CustomOpDef.
     """
 
+    @folds
     def make(fn: Callable[..., Any]) -> CustomOpDef:
         text = infer_schema(fn, mutates_args=mutates_args) if schema is None else schema
         operator = CustomOpDef(name, parse_schema(text), bool(mutates_args))
@@ -378,6 +380,7 @@ def register_vmap(
     return _find(op, "register_vmap").register_vmap(func)
 
 
+@fold_methods
 class Library:
     """A namespace to which a program adds operators.
 
@@ -431,4 +434,5 @@ class Library:
         raise NotImplementedError(f"Library.fallback: {_NO_DISPATCHER}")
 
 
+fold_public(__name__)
 explain_missing(__name__)

@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from .core.errors import FastdistError
+from .core.folded_frames import folds
 from .core.missing import find_late, show_public
 from .system.held_interrupt import interrupt_held
 
@@ -241,6 +242,7 @@ class SpawnContext(ProcessContext):
     """The name of ProcessContext before PyTorch 1.5."""
 
 
+@folds
 def spawn(
     fn: Callable[..., object],
     args: Sequence[Any] = (),

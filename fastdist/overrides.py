@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from . import fft, linalg, special
 from .core.caller_warning import warn_caller
+from .core.folded_frames import fold
 from .core.missing import explain_missing
 from .core.torch_function import (
     DisableTorchFunctionSubclass,
@@ -131,15 +132,19 @@ def handle_torch_function(
 
     Raises  TypeError if the mode and all overrides return NotImplemented
     """
-    asked = [] if thread.disabled else overloaded(relevant_args, _has_implementation)
-    types = tuple([type(one) for one in asked])
-    result = ask(asked, public_api, types, args, kwargs)
-    if result is NotImplemented:
-        raise TypeError(
-            f"no implementation found for '{full_name(public_api)}' on types that implement "
-            f"__torch_function__: {list(types)}"
-        )
-    return result
+    try:
+        asked = [] if thread.disabled else overloaded(relevant_args, _has_implementation)
+        types = tuple([type(one) for one in asked])
+        result = ask(asked, public_api, types, args, kwargs)
+        if result is NotImplemented:
+            raise TypeError(
+                f"no implementation found for '{full_name(public_api)}' on types that implement "
+                f"__torch_function__: {list(types)}"
+            )
+        return result
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def _has_implementation(kind: type) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .core.dtypes import DType, int64
+from .core.folded_frames import fold_public
 from .core.missing import explain_missing
 from .interpreters.sparse_rules import is_sparse, refusal
 from .namespace.typed_tensors import typed_sparse_tensors
@@ -89,4 +90,5 @@ __all__ = [
     "LongTensor", "ShortTensor", "addmm", "log_softmax", "mm", "softmax", "spdiags", "sum",
 ]  # fmt: skip
 
+fold_public(__name__)
 explain_missing(__name__)

@@ -122,6 +122,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return casts.dtype_on(device_type) is not None
 
 
+@folds
 def get_autocast_dtype(device_type: str) -> DType:
     """Return autocast's dtype for a device type in this thread: the one in use, or while autocast
     is off, the one that `autocast(device_type)` would use.

@@ -139,6 +139,7 @@ class GradScaler:
         tracker = float(self._init_growth_tracker)
         self._growth_tracker = full((), tracker, dtype=float32, device=device)
 
+    @folds
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimiser's parameters by the factor, for instance before
         clipping.
@@ -161,6 +162,7 @@ class GradScaler:
         progress.found_inf = found or None
         progress.stage = OptState.UNSCALED
 
+    @folds
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale the gradients, and call optimizer.step(*args, **kwargs) if all are finite.
 
@@ -193,6 +195,7 @@ class GradScaler:
             return None
         return optimizer.step(*args, **kwargs)
 
+    @folds
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Adapt the factor: shrink it if a gradient was not finite, and grow it after
         growth_interval steps with finite gradients. If new_scale is given, set the factor to it.
@@ -276,6 +279,7 @@ class GradScaler:
         tracker = self._growth_tracker
         return self._init_growth_tracker if tracker is None else int(tracker.item())
 
+    @folds
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state from a state dict.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.folded_frames import fold_public
 from ..interpreters import autocast as casts
 from .autocast_mode import can_cast, get_autocast_dtype, is_autocast_enabled
 
@@ -88,3 +89,6 @@ def autocast_decrement_nesting() -> int:
     """Subtract one from this thread's count of nested autocast blocks, and return the count."""
     casts.casts.depth -= 1
     return casts.casts.depth
+
+
+fold_public(__name__)

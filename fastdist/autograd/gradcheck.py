@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import float64
+from ..core.folded_frames import fold_public
 from ..core.short_repr import short_repr
 from ..graph.lazy_conj_neg import resolved
 from ..graph.modes import no_grad
@@ -419,3 +420,6 @@ def _check_batched_forward(check: _Check, func: Callable[..., Any], given: Seque
         for u, several in zip(us, batch):
             for found, alone in zip(several, _tangents(func, given, k, u)):
                 check.require_close(found, alone, f"batched forward grad by input {k}")
+
+
+fold_public(__name__)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from ..core.folded_frames import folds
 from ..core.missing import explain_missing
 from ..engine.execution_order import current_graph_task_execution_order
 from ..graph.gradient_edge import GradientEdge, get_gradient_edge
@@ -16,6 +17,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 
 
+@folds
 def increment_version(tensor: Tensor) -> None:
     """Record that code outside of fastdist changed the tensor's memory in place."""
     storage_of(tensor).bump()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ..core.errors import FutureError
-from ..core.folded_frames import fold
+from ..core.folded_frames import fold, folds
 from ..core.short_repr import short_repr
 from .thread_pool import hand_on_lead, lend_slot, take_slot_back
 from .unread_errors import Unread, UnreadTogether
@@ -501,6 +501,7 @@ def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
     return all_done
 
 
+@folds
 def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
     """Wait, and return all values in order; raise the first error without waiting for
     the others.

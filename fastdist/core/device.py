@@ -179,6 +179,7 @@ def choose(device: Device | None) -> None:
     _count(-1 if device is None else 1)
 
 
+@folds
 def set_default_device(device: str | Device | None) -> None:
     """Set the device of tensors that this thread creates without `device=`; None means the CPU."""
     before = _choices.stack[0]

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from .caller_warning import is_ours
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 SWITCH = "FASTDIST_TRACEBACKS"
 # The file names of fastdist's code begin with one of these. The file name of a generated public
@@ -149,16 +150,49 @@ def folds(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+def fold_methods(cls: C) -> C:
+    """Let the constructor and the public methods of a class remove fastdist's frames from
+    tracebacks of their errors. Do nothing if the class is not fastdist's own. Return the class.
+    """
+    fold_constructor(cls)
+    for name, one in list(vars(cls).items()):
+        if inspect.isfunction(one) and name[0] != "_" and _is_own(cls):
+            setattr(cls, name, folds(one))
+    return cls
+
+
+def fold_public(module: str) -> None:
+    """Let the public functions that a module defines, and the constructors of its public classes,
+    remove fastdist's frames from tracebacks of their errors. A module calls this at its end, with
+    `__name__`.
+    """
+    names = vars(sys.modules[module])
+    made: dict[Any, Any] = {}  # a function may have several names
+    for name, one in list(names.items()):
+        if name.startswith("_") or getattr(one, "__module__", None) != module:
+            continue
+        if inspect.isclass(one):
+            fold_constructor(one)
+        elif inspect.isfunction(one):
+            if one not in made:
+                made[one] = folds(one)
+            names[name] = made[one]
+
+
 def fold_constructor(cls: Any) -> None:
     """Let the constructor of a class remove fastdist's frames from tracebacks of its errors. Do
     nothing if the class inherits its constructor, or is not fastdist's own.
     """
     given = cls.__dict__.get("__init__")
-    if given is None or not str(cls.__dict__.get("__module__")).startswith("fastdist."):
+    if given is None or not _is_own(cls):
         return
     cls.__init__ = folds(given)
     # inspect.getfullargspec ignores `__wrapped__`.
     cls.__init__.__signature__ = inspect.signature(given)
+
+
+def _is_own(cls: Any) -> bool:
+    return str(cls.__dict__.get("__module__")).startswith("fastdist.")
 
 
 def _is_called_by_user(frame: FrameType) -> bool:
@@ -170,9 +204,14 @@ def _is_called_by_user(frame: FrameType) -> bool:
 
 
 def _users_frames(trace: TracebackType | None) -> TracebackType | None:
-    kept = []
+    kept, is_within = [], False
     while trace is not None:
-        if not is_ours(trace.tb_frame):
+        frame = trace.tb_frame
+        # A context manager of fastdist adds a frame of contextlib.
+        is_within = is_ours(frame) or (
+            is_within and frame.f_globals.get("__name__") == "contextlib"
+        )
+        if not is_within:
             kept.append(trace)
         trace = trace.tb_next
     made = None

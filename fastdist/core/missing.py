@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
+from .folded_frames import fold
 from .module_aliases import real_name
 from .refusal_words import NO_COLLECTIVES as NO_COLLECTIVES
 from .refusal_words import NO_GRAPHS as NO_GRAPHS
@@ -203,7 +204,7 @@ def explain_missing(*modules: str) -> None:
     `dir` show only public names. The modules must have no names that load on first access.
     """
     for module in modules:
-        vars(sys.modules[module])["__getattr__"] = functools.partial(find_late, module)
+        vars(sys.modules[module])["__getattr__"] = functools.partial(_load, module, {})
         show_public(module)
 
 
@@ -243,7 +244,11 @@ def load_later(module: str, places: Mapping[str, str]) -> None:
 
 def _load(module: str, places: Mapping[str, str], name: str) -> Any:
     if name not in places:
-        return find_late(module, name)
+        try:
+            return find_late(module, name)
+        except AttributeError as error:
+            fold(error)
+            raise
     if not places[name]:
         return importlib.import_module(f"{module}.{name}")
     home = importlib.import_module(f".{places[name]}", module)

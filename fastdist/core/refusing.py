@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from .folded_frames import folds
+
 
 def refusing(
     module: str, name: str, words: str, error: type[Exception] = NotImplementedError
@@ -14,6 +16,7 @@ def refusing(
     the reason.
     """
 
+    @folds
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise error(f"{module}.{name}: {words}")
 
@@ -33,6 +36,7 @@ def refusing_class(module: str, name: str, words: str, methods: str = "") -> typ
         methods: Names of the class's static and class methods, which raise an error when called.
     """
 
+    @folds
     def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"{module}.{name}: {words}")
 

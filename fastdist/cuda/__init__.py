@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import KernelError as AcceleratorError
 from ..core.errors import OutOfMemoryError
+from ..core.folded_frames import fold_public
 from ..core.missing import find_late, instead, show_public
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
@@ -316,4 +317,5 @@ if not TYPE_CHECKING:
         return find_late(__name__, name)
 
 
+fold_public(__name__)
 show_public(__name__)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError
+from ..core.folded_frames import fold_public
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 
@@ -146,3 +147,6 @@ class CudaEvent(Event):
     def __repr__(self) -> str:
         point = "uninitialized" if self.point is None else f"{self.cuda_event:#x}"
         return f"<torch.cuda.Event {point}>"
+
+
+fold_public(__name__)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ..core.device import current_gpu, use_gpu
 from ..core.errors import DeviceError
-from ..core.folded_frames import folds
+from ..core.folded_frames import fold_public
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 
@@ -36,7 +36,6 @@ _WORDS: Final = {
 }
 
 
-@folds
 def current_device() -> int:
     """Return the index of the GPU that "cuda" means in this thread; 0 by default.
 
@@ -173,3 +172,6 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def is_tf32_supported() -> bool:
     """Return whether the current GPU has TF32 matrix products: compute capability 8.0 and above."""
     return is_bf16_supported(including_emulation=False)
+
+
+fold_public(__name__)

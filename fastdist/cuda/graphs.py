@@ -18,6 +18,7 @@ import numpy as np
 from ..autograd.function import Function
 from ..core.device import Device
 from ..core.errors import DeviceError
+from ..core.folded_frames import fold_public
 from ..devices.backend import backend_of, is_loaded
 from ..engine.backward import grad
 from ..language.scalar import parse
@@ -313,3 +314,6 @@ def _require_like(inputs: Sequence[Tensor], given: Sequence[Tensor]) -> None:
             f"{', '.join(described(inputs))}; got {', '.join(described(given))}: capture another "
             "one for these"
         )
+
+
+fold_public(__name__)

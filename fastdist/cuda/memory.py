@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
+from ..core.folded_frames import fold_public
 from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
@@ -193,4 +194,5 @@ reset_max_memory_allocated = reset_peak_memory_stats
 reset_max_memory_cached = reset_peak_memory_stats
 
 
+fold_public(__name__)
 explain_missing(__name__)

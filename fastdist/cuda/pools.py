@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.folded_frames import fold_public
 from ..core.missing import explain_missing
 from ..devices.backend import backend_of
 from ..devices.gpus import index_of
@@ -52,4 +53,5 @@ def use_mem_pool(pool: MemPool, device: Any = None) -> Iterator[None]:
         backend.allocator.choose(index, before)
 
 
+fold_public(__name__)
 explain_missing(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.device import Device
+from ..core.folded_frames import fold_public
 from ..core.missing import explain_missing
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
@@ -78,4 +79,5 @@ def default_generators() -> tuple[Generator, ...]:
     return tuple([default_generator_of(Device("cuda", index)) for index in range(device_count())])
 
 
+fold_public(__name__)
 explain_missing(__name__)

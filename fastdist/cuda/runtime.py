@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..core.errors import DeviceError
+from ..core.folded_frames import fold_public
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
@@ -139,3 +140,6 @@ def caching_allocator_delete(mem_ptr: int) -> None:
             f"caching_allocator_delete: {mem_ptr:#x} was not returned by "
             "caching_allocator_alloc, or was freed already"
         )
+
+
+fold_public(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from ..core.folded_frames import fold_public
 from ..core.missing import explain_missing
 from ..devices.backend import backend_of
 from ..devices.cuda.stream import CudaStream as Stream
@@ -72,4 +73,5 @@ def set_stream(stream: Any) -> None:
         stream.use()
 
 
+fold_public(__name__)
 explain_missing(__name__)

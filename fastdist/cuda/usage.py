@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ..core.folded_frames import fold_public
 from ..devices.gpus import index_of
 
 
@@ -63,3 +64,6 @@ def list_gpu_processes(device: Any = None) -> str:
         for one in running
     ]
     return "\n".join(lines if running else [*lines, "no processes are running"])
+
+
+fold_public(__name__)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import float64
+from ..core.folded_frames import fold_public
 from ..core.sequences import finite_list
 from ..ops.create.creation import as_tensor, tensor
 from ..ops.shape.joining import stack
@@ -223,3 +224,6 @@ _AS_SHIPPED = dict(default_collate_fn_map)
 def is_by_class() -> bool:
     """Return whether `default_collate_fn_map` was changed, so that default_collate must use it."""
     return default_collate_fn_map != _AS_SHIPPED
+
+
+fold_public(__name__)

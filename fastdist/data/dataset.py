@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from ..core.errors import ShapeError
-from ..core.folded_frames import folds
+from ..core.folded_frames import fold_public, folds
 from ..core.sequences import all_of, finite_list
 from ..core.short_repr import short_repr
 from ..ops.create.creation import tensor
@@ -246,3 +246,6 @@ def _whole(lengths: Sequence[int | float], count: int) -> list[int]:
         # Distribute the remainder of the rounding one by one to the first parts.
         sizes[i % len(sizes)] += 1
     return sizes
+
+
+fold_public(__name__)

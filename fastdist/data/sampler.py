@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..core.folded_frames import fold_public
 from ..core.sequences import as_lists
 from ..core.short_repr import short_repr, short_text
 from ..random_numbers.generator import Generator, default_generator
@@ -259,3 +260,6 @@ class BatchSampler(Sampler[list[Any]]):
     def __len__(self) -> int:
         count = len(self.sampler)  # type: ignore[arg-type]
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+fold_public(__name__)

@@ -14,6 +14,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.errors import DTypeError, ShapeError
+from ..core.folded_frames import fold
 from ..core.torch_function import NOT_TAKEN, offer
 from ..devices.backend import backend_of
 from ..graph.inplace_history import CopyBackwards, require_may_change, set_history
@@ -100,26 +101,32 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
     Raises  RuntimeError if src does not broadcast to this shape, or if a gradient would be lost
     """
-    if non_blocking is not False and not isinstance(non_blocking, bool):
-        given = type(non_blocking).__name__
-        raise TypeError(f"copy_(): argument 'non_blocking' (position 2) must be bool, not {given}")
-    if (
-        src.__class__ in PLAIN
-        and src._layout.dtype is self._layout.dtype
-        and src._layout.shape == self._layout.shape
-        and src._layout.device is CPU
-        and not (src._layout.is_sparse or self._layout.is_sparse)
-        and may_write_at_once(self, src)
-        and not shares_memory(self, src)
-    ):
-        np.copyto(self._array, src._array)
-        storage_of(self).bump()
-        return self
-    more = {"non_blocking": True} if non_blocking else {}
-    found = _offer_inplace(copy_, (self, src), more)
-    if found is not NOT_TAKEN:
-        return found  # type: ignore[no-any-return]
-    return _overwrite(self, src, self._array, non_blocking=non_blocking)
+    try:
+        if non_blocking is not False and not isinstance(non_blocking, bool):
+            given = type(non_blocking).__name__
+            raise TypeError(
+                f"copy_(): argument 'non_blocking' (position 2) must be bool, not {given}"
+            )
+        if (
+            src.__class__ in PLAIN
+            and src._layout.dtype is self._layout.dtype
+            and src._layout.shape == self._layout.shape
+            and src._layout.device is CPU
+            and not (src._layout.is_sparse or self._layout.is_sparse)
+            and may_write_at_once(self, src)
+            and not shares_memory(self, src)
+        ):
+            np.copyto(self._array, src._array)
+            storage_of(self).bump()
+            return self
+        more = {"non_blocking": True} if non_blocking else {}
+        found = _offer_inplace(copy_, (self, src), more)
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        return _overwrite(self, src, self._array, non_blocking=non_blocking)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def copy_result(target: Tensor, result: Tensor, known_as: str = "") -> Tensor:
@@ -212,47 +219,57 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
     Raises  RuntimeError if value is a tensor with axes, or a number that the dtype cannot hold
     """
-    if (
-        may_write_at_once(self)
-        and self._layout.contiguous
-        and is_plain_number(value, self._layout.dtype)
-    ):
-        self._array.fill(value)
-        storage_of(self).bump()
-        return self
-    found = _offer_inplace(fill_, (self, value))
-    if found is not NOT_TAKEN:
-        return found  # type: ignore[no-any-return]
-    if not isinstance(self, Tensor):
-        raise TypeError(
-            f"fill_(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
-        )
-    if isinstance(value, Tensor) and value._layout.shape:
-        raise ShapeError(
-            "fill_ only supports 0-dimension value tensor but got tensor with "
-            f"{len(value._layout.shape)} dimensions."
-        )
-    if self._layout.dtype.is_half and not isinstance(value, Tensor | np.ndarray):
-        require_held(value, self._layout.dtype)  # only fill_ checks; `x[0] = value` rounds to inf
-    if isinstance(value, Tensor):
-        return _overwrite(self, value, self._array, called="FillBackward3")
-    room = distinct_elements(self._array, self._layout)
-    return _overwrite(self, value, room, called="FillBackward2")
+    try:
+        if (
+            may_write_at_once(self)
+            and self._layout.contiguous
+            and is_plain_number(value, self._layout.dtype)
+        ):
+            self._array.fill(value)
+            storage_of(self).bump()
+            return self
+        found = _offer_inplace(fill_, (self, value))
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        if not isinstance(self, Tensor):
+            raise TypeError(
+                f"fill_(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
+            )
+        if isinstance(value, Tensor) and value._layout.shape:
+            raise ShapeError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{len(value._layout.shape)} dimensions."
+            )
+        if self._layout.dtype.is_half and not isinstance(value, Tensor | np.ndarray):
+            require_held(
+                value, self._layout.dtype
+            )  # only fill_ checks; `x[0] = value` rounds to inf
+        if isinstance(value, Tensor):
+            return _overwrite(self, value, self._array, called="FillBackward3")
+        room = distinct_elements(self._array, self._layout)
+        return _overwrite(self, value, room, called="FillBackward2")
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def zero_(self: Tensor) -> Tensor:
     """Write 0 into every element."""
-    if may_write_at_once(self) and not self._layout.dtype.is_float8:
-        self._array.fill(0)
-        storage_of(self).bump()
-        return self
-    found = _offer_inplace(zero_, (self,))
-    if found is not NOT_TAKEN:
-        return found  # type: ignore[no-any-return]
-    if self._layout.is_sparse:
-        return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
-    room = distinct_elements(self._array, self._layout)
-    return _overwrite(self, 0, room, called="ZeroBackward0")
+    try:
+        if may_write_at_once(self) and not self._layout.dtype.is_float8:
+            self._array.fill(0)
+            storage_of(self).bump()
+            return self
+        found = _offer_inplace(zero_, (self,))
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        if self._layout.is_sparse:
+            return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
+        room = distinct_elements(self._array, self._layout)
+        return _overwrite(self, 0, room, called="ZeroBackward0")
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:

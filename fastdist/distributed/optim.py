@@ -19,6 +19,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..concurrency.future import Future, outcome_of, outcomes
+from ..core.folded_frames import fold_methods
 from ..core.missing import load_later, refusing
 from ..core.short_repr import short_repr
 from ..optim.optimizer import Optimizer
@@ -55,6 +56,7 @@ _NamedOptimizer = refusing(
 )
 
 
+@fold_methods
 class DistributedOptimizer:
     """Updates parameters on their owners, with the gradients of a distributed autograd context.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..core.caller_warning import warn_caller
+from ..core.folded_frames import fold_methods
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
@@ -17,6 +18,7 @@ from .utils import is_compatible, lazy_property
 __all__ = ["Distribution"]
 
 
+@fold_methods
 class Distribution:
     """Base of distributions: a batch of parameters of shape batch_shape gives samples of shape
     batch_shape + event_shape.
@@ -30,6 +32,10 @@ class Distribution:
     has_enumerate_support: Any = False
     _validate_args: bool = __debug__
     _batched: ClassVar[dict[str, int]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fold_methods(cls)
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -57,11 +63,10 @@ class Distribution:
         try:
             arg_constraints = self.arg_constraints
         except NotImplementedError:
-            warnings.warn(
+            warn_caller(
                 f"{self.__class__} does not define `arg_constraints`. Please set "
                 "`arg_constraints = {}` or initialize the distribution with "
                 "`validate_args=False` to turn off validation.",
-                stacklevel=3,
             )
             return
         for name, constraint in arg_constraints.items():
@@ -166,10 +171,9 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """Return n samples; deprecated in PyTorch in favour of sample((n,))."""
-        warnings.warn(
+        warn_caller(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
             FutureWarning,
-            stacklevel=2,
         )
         return self.sample((n,))
 
@@ -218,10 +222,9 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warnings.warn(
+            warn_caller(
                 f"{self.__class__} does not define `support` to enable sample validation. Please "
                 "initialize the distribution with `validate_args=False` to turn off validation.",
-                stacklevel=3,
             )
             return
         if not support.check(value).all():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..core.caller_warning import warn_caller
+from ..core.folded_frames import fold_public
 from ..tensor.tensor import Tensor
 from .distribution import Distribution
 
@@ -67,11 +68,10 @@ def _find(type_p: type, type_q: type) -> Formula | None:
     by_p = min(matches, key=lambda m: (_distance(type_p, m[0]), _distance(type_q, m[1])))
     by_q = min(matches, key=lambda m: (_distance(type_q, m[1]), _distance(type_p, m[0])))
     if _KL_REGISTRY[by_p] is not _KL_REGISTRY[by_q]:
-        warnings.warn(
+        warn_caller(
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please "
             f"register_kl({by_p[0].__name__}, {by_q[1].__name__})",
             RuntimeWarning,
-            stacklevel=3,
         )
     return _KL_REGISTRY[by_p]
 
@@ -84,3 +84,6 @@ def _distance(kind: type, base: type) -> int:
     """
     order = kind.__mro__
     return order.index(base) if base in order else len(order)
+
+
+fold_public(__name__)

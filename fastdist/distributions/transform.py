@@ -7,12 +7,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.folded_frames import fold_methods, folds
 from ..ops.create.creation import zeros_like
 from ..tensor.layout import Size
 from . import constraints
 from .utils import lazy_property, sum_rightmost
 
 
+@fold_methods
 class Transform:
     """A map from domain to codomain, with an inverse `inv` and the log |det| of the Jacobian.
 
@@ -23,6 +25,10 @@ class Transform:
     bijective: Any = False
     domain: Any
     codomain: Any
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fold_methods(cls)
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -66,6 +72,7 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         return self is other
 
+    @folds
     def __call__(self, x: Any) -> Any:
         """Return the transformed x."""
         if self._cache_size == 0:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..core.caller_warning import warn_caller
 from ..core.dtypes import float32
 from ..namespace.limits import finfo
 from ..ops.create.creation import tensor
@@ -72,10 +72,9 @@ class Wishart(ExponentialFamily):
         if (self.df <= n - 1).any():
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
         if (self.df < n).any():
-            warnings.warn(
+            warn_caller(
                 "Low df values detected. Singular samples are highly likely to occur for "
                 "ndim - 1 < df < ndim.",
-                stacklevel=2,
             )
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
         super().__init__(batch_shape, event_shape, validate_args=validate_args)

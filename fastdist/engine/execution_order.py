@@ -8,12 +8,14 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from ..core.errors import GraphError
+from ..core.folded_frames import folds
 from ..graph.forward_streams import device_of
 from ..graph.modes import tls
 from ..graph.node import Node, node_of
 from .engine import current_graph_task
 
 
+@folds
 def current_graph_task_execution_order() -> list[Node]:
     """Return the Nodes of this thread's current pass, in the order in which they run.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from ..core.folded_frames import folds
 from ..core.missing import NO_GRAPHS, explain_missing
 from ..core.refusing import refusing_class
 from ..nn.module import Module
@@ -33,6 +34,7 @@ ScriptObject = refusing_class(__name__, "ScriptObject", NO_GRAPHS)
 _orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
 
 
+@folds
 def symbolic_trace(
     root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
 ) -> GraphModule:

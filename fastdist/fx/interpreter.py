@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..core.folded_frames import folds
 from ..core.missing import explain_missing
 from ..nn.module import Module
 from .code import last_uses
@@ -163,6 +164,7 @@ class Transformer(Interpreter):
         module: The GraphModule; it is not changed.
     """
 
+    @folds
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
         self.new_graph = Graph(tracer_cls=module.graph._tracer_cls)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import GraphError, ShapeError
+from ..core.folded_frames import fold
 from ..core.short_repr import short_repr
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
@@ -20,9 +21,13 @@ def _requires_grad(self: Tensor) -> bool:
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
-    if not isinstance(value, bool):
-        raise RuntimeError(f"requires_grad must be a bool, got {short_repr(value)}")
-    requires_grad_(self, value)
+    try:
+        if not isinstance(value, bool):
+            raise RuntimeError(f"requires_grad must be a bool, got {short_repr(value)}")
+        requires_grad_(self, value)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
@@ -31,29 +36,33 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     Raises  RuntimeError to turn gradients off for a tensor that an op made, or on for a dtype that
             is not floating-point or complex; TypeError for a value that is not a bool
     """
-    if requires_grad.__class__ is not bool:
-        raise TypeError(
-            "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
-            f"{type(requires_grad).__name__} {short_repr(requires_grad)}"
-        )
-    edge = self._edge
-    if requires_grad:
-        if edge is None:
-            if not self._layout.dtype.may_have_gradient:
-                raise RuntimeError(
-                    "only Tensors of floating point and complex dtype can require gradients, "
-                    f"got {self._layout.dtype.name}"
-                )
-            accumulator_of(self)
-    elif edge is not None:
-        if not edge.is_accumulate:
-            raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a "
-                "computed variable in "
-                "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+    try:
+        if requires_grad.__class__ is not bool:
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                f"{type(requires_grad).__name__} {short_repr(requires_grad)}"
             )
-        freeze(self)
-    return self
+        edge = self._edge
+        if requires_grad:
+            if edge is None:
+                if not self._layout.dtype.may_have_gradient:
+                    raise RuntimeError(
+                        "only Tensors of floating point and complex dtype can require gradients, "
+                        f"got {self._layout.dtype.name}"
+                    )
+                accumulator_of(self)
+        elif edge is not None:
+            if not edge.is_accumulate:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use "
+                    "a computed variable in a subgraph that doesn't require differentiation use "
+                    "var_no_grad = var.detach()."
+                )
+            freeze(self)
+        return self
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def _is_leaf(self: Tensor) -> bool:

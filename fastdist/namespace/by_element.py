@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.errors import DTypeError, GraphError, ShapeError
+from ..core.folded_frames import folds
 from ..dispatch.inplace import copy_
 from ..dispatch.op import OPS
 from ..dispatch.signature import require_kinds
@@ -19,6 +20,7 @@ from ..tensor.constants import placed
 from ..tensor.tensor import Tensor, from_array
 
 
+@folds
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element x by callable(x), one after another; this is slow.
 
@@ -28,6 +30,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     return _written(self, "apply_", (), callable)
 
 
+@folds
 def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace x by callable(x, y), for all elements x of this tensor and y of `other`; it is slow.
 
@@ -38,6 +41,7 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
     return _written(self, "map_", (other,), callable)
 
 
+@folds
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element e by callable(e, x's element, y's element); this is slow.
 

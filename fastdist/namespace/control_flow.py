@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.folded_frames import fold_public
 from ..tensor.tensor import Tensor
 
 
@@ -101,3 +102,6 @@ def sym_sum(args: Iterable[Any]) -> Any:
 def sym_ite(b: bool, t: Any, f: Any) -> Any:
     """Return t if b, else f."""
     return t if b else f
+
+
+fold_public(__name__)

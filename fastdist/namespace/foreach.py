@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from ..core.folded_frames import folds
 from ..dispatch.op import PLAIN
 from ..tensor.tensor import Tensor
 from .foreach_launch import UNARY, launch, launch_new, norms
@@ -275,4 +276,5 @@ def _made() -> dict[str, Callable[..., Any]]:
 
 
 globals().update(_made())
-FOREACH: Final = {name: f for name, f in globals().items() if name.startswith("_foreach_")}
+FOREACH: Final = {name: folds(f) for name, f in globals().items() if name.startswith("_foreach_")}
+globals().update(FOREACH)

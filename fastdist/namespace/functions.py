@@ -173,6 +173,7 @@ def new_empty(
     return batch_like(self, made) if isinstance(self, Batched) else made
 
 
+@folds
 def new_empty_strided(
     self: Tensor, size: Any, stride: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -335,6 +336,7 @@ def _contains(self: Tensor, element: Any) -> bool:
     return bool((self == element).any())
 
 
+@folds
 def polygamma(self: Tensor, n: int) -> Tensor:
     """Return the n-th derivative of digamma."""
     return OPS["polygamma"].public(n, self)  # type: ignore[no-any-return]

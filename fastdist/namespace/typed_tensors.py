@@ -9,6 +9,7 @@ import numpy as np
 from ..core.device import CPU, Device
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
+from ..core.folded_frames import folds
 from ..interpreters.sparse_rules import is_sparse
 from ..ops.create import creation
 from ..ops.sparse.conversion import sparse_coo_tensor
@@ -60,6 +61,7 @@ class _TypedTensor(type):
 
     dtype: DType
 
+    @folds
     def __call__(cls, *args: Any) -> Tensor:
         """Create a Tensor as `Tensor(...)` does, in this dtype.
 
@@ -78,6 +80,7 @@ class _TypedTensor(type):
 class _TypedCudaTensor(_TypedTensor):
     """The metaclass of the constructors in `cuda`."""
 
+    @folds
     def __call__(cls, *args: Any) -> Tensor:
         """Create a Tensor as `Tensor(...)` does, in this dtype, on this thread's GPU.
 
@@ -96,6 +99,7 @@ class _TypedCudaTensor(_TypedTensor):
 class _TypedSparseTensor(_TypedTensor):
     """The metaclass of the constructors in `sparse`."""
 
+    @folds
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
         """Return the sparse tensor of indices, values and optionally a size, in the dtype of the
         values. With only a size, return zeros in this dtype.

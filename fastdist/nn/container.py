@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import index
 from typing import Any, Self, overload
 
+from ..core.folded_frames import fold
 from ..core.sequences import finite_list
 from .module import Module, describe
 
@@ -108,10 +109,14 @@ class Sequential(_Numbered):
     @overload
     def __getitem__(self, key: int) -> Module: ...
     def __getitem__(self, key: int | slice) -> Module:
-        if isinstance(key, slice):
-            return self.__class__(OrderedDict(list(self._modules.items())[key]))
-        found: Module = self._modules[self._name_of(key)]
-        return found
+        try:
+            if isinstance(key, slice):
+                return self.__class__(OrderedDict(list(self._modules.items())[key]))
+            found: Module = self._modules[self._name_of(key)]
+            return found
+        except Exception as error:
+            fold(error)
+            raise
 
     def __setitem__(self, key: int, module: Module) -> None:
         setattr(self, self._name_of(key), module)
@@ -147,10 +152,14 @@ class ModuleList(_Numbered):
     @overload
     def __getitem__(self, key: int) -> Module: ...
     def __getitem__(self, key: int | slice) -> Module:
-        if isinstance(key, slice):
-            return self.__class__(list(self)[key])
-        found: Module = self._modules[self._name_of(key)]
-        return found
+        try:
+            if isinstance(key, slice):
+                return self.__class__(list(self)[key])
+            found: Module = self._modules[self._name_of(key)]
+            return found
+        except Exception as error:
+            fold(error)
+            raise
 
     def __setitem__(self, key: int, module: Module) -> None:
         setattr(self, self._name_of(key), module)

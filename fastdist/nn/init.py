@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import ShapeError
-from ..core.folded_frames import folds
+from ..core.folded_frames import fold_public
 from ..core.missing import show_public
 from ..graph.modes import no_grad
 from ..interpreters.batched_draws import draws_to_fill
@@ -92,7 +92,6 @@ def skipped() -> Iterator[None]:
 Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
 
 
-@folds
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the factor for the initial weights of a layer that is followed by a nonlinearity.
 
@@ -113,7 +112,6 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
-@folds
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -141,7 +139,6 @@ def uniform_(
     return tensor
 
 
-@folds
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -170,7 +167,6 @@ def normal_(
     return tensor
 
 
-@folds
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -207,7 +203,6 @@ def trunc_normal_(
     )
 
 
-@folds
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill a tensor with one number.
 
@@ -231,7 +226,6 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
         return tensor.fill_(val)
 
 
-@folds
 def ones_(tensor: Tensor) -> Tensor:
     """Fill a tensor with ones.
 
@@ -245,7 +239,6 @@ def ones_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 1.0)
 
 
-@folds
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill a tensor with zeros.
 
@@ -262,7 +255,6 @@ def zeros_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 0.0)
 
 
-@folds
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity matrix.
 
@@ -273,7 +265,6 @@ def eye_(tensor: Tensor) -> Tensor:
     return _write(tensor, np.eye(*tensor.shape))
 
 
-@folds
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill a convolution's weight so that each output channel copies one input channel of its
     group, for as many channels as possible.
@@ -295,7 +286,6 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return _write(tensor, values)
 
 
-@folds
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
@@ -315,7 +305,6 @@ def sparse_(
     )
 
 
-@folds
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -344,7 +333,6 @@ def xavier_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
-@folds
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with normal numbers of mean 0 and standard deviation
     gain * sqrt(2 / (fan_in + fan_out)).
@@ -352,7 +340,6 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
 
-@folds
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0.0,
@@ -390,7 +377,6 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
-@folds
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0.0,
@@ -419,7 +405,6 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
 
 
-@folds
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with gain times a random matrix whose rows or columns are orthonormal.
 
@@ -547,4 +532,5 @@ dirac, sparse = _deprecated(dirac_), _deprecated(sparse_)
 orthogonal = _deprecated(orthogonal_)
 
 
+fold_public(__name__)
 show_public(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..core.folded_frames import fold, folds
 from ..core.short_repr import short_repr
 from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
@@ -52,31 +53,39 @@ class ModuleTree:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Parameter):
-            self.__forget(name, "parameters", keep="_parameters")
-            self.register_parameter(name, value)
-            return
-        if isinstance(value, ModuleTree):
-            self.__forget(name, "module", keep="_modules")
-            self._modules[name] = _through(MODULE_HOOKS, self, name, value)
-            return
-        if isinstance(value, Buffer):
-            self.__forget(name, "buffer", keep="_buffers")
-            self.register_buffer(name, value, value.persistent)
-            return
-        state = self.__dict__
-        if name in state.get("_parameters", ()):
-            _require_none(value, f"as parameter '{name}' (fastdist.nn.Parameter or None expected)")
-            self._parameters[name] = None
-        elif name in state.get("_modules", ()):
-            _require_none(value, f"as child module '{name}' (fastdist.nn.Module or None expected)")
-            self._modules[name] = None
-        elif name in state.get("_buffers", ()):
-            if not isinstance(value, Tensor):
-                _require_none(value, f"as buffer '{name}' (fastdist.Tensor or None expected)")
-            self._buffers[name] = value
-        else:
-            object.__setattr__(self, name, value)
+        try:
+            if isinstance(value, Parameter):
+                self.__forget(name, "parameters", keep="_parameters")
+                self.register_parameter(name, value)
+                return
+            if isinstance(value, ModuleTree):
+                self.__forget(name, "module", keep="_modules")
+                self._modules[name] = _through(MODULE_HOOKS, self, name, value)
+                return
+            if isinstance(value, Buffer):
+                self.__forget(name, "buffer", keep="_buffers")
+                self.register_buffer(name, value, value.persistent)
+                return
+            state = self.__dict__
+            if name in state.get("_parameters", ()):
+                _require_none(
+                    value, f"as parameter '{name}' (fastdist.nn.Parameter or None expected)"
+                )
+                self._parameters[name] = None
+            elif name in state.get("_modules", ()):
+                _require_none(
+                    value, f"as child module '{name}' (fastdist.nn.Module or None expected)"
+                )
+                self._modules[name] = None
+            elif name in state.get("_buffers", ()):
+                if not isinstance(value, Tensor):
+                    _require_none(value, f"as buffer '{name}' (fastdist.Tensor or None expected)")
+                self._buffers[name] = value
+            else:
+                object.__setattr__(self, name, value)
+        except Exception as error:
+            fold(error)
+            raise
 
     def __delattr__(self, name: str) -> None:
         for kind in (self._parameters, self._buffers, self._modules):
@@ -100,6 +109,7 @@ class ModuleTree:
                 state[kind].pop(name, None)
         self._non_persistent_buffers_set.discard(name)
 
+    @folds
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Register a parameter; None reserves the name.
 
@@ -119,6 +129,7 @@ class ModuleTree:
             )
         self._parameters[name] = _through(PARAMETER_HOOKS, self, name, param)
 
+    @folds
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Register a tensor that moves with the module but is not a parameter.
 
@@ -138,6 +149,7 @@ class ModuleTree:
         else:
             self._non_persistent_buffers_set.add(name)
 
+    @folds
     def add_module(self, name: str, module: Child) -> None:
         """Register a child module; None reserves the name.
 
@@ -244,6 +256,7 @@ class ModuleTree:
                     seen.add(member)
                 yield (f"{path}.{name}" if path else name), member
 
+    @folds
     def get_submodule(self, target: str) -> Child:
         """Return the module at a dotted path; "" is this module.
 

@@ -8,6 +8,7 @@ from operator import index
 from typing import Any, Self, overload
 
 from ..core.dtypes import WORDS
+from ..core.folded_frames import fold
 from ..core.sequences import finite_list
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
@@ -53,9 +54,13 @@ class ParameterList(Module):
     @overload
     def __getitem__(self, key: int) -> Any: ...
     def __getitem__(self, key: int | slice) -> Any:
-        if isinstance(key, slice):
-            return self.__class__(list(self)[key])
-        return getattr(self, self._name_of(key))
+        try:
+            if isinstance(key, slice):
+                return self.__class__(list(self)[key])
+            return getattr(self, self._name_of(key))
+        except Exception as error:
+            fold(error)
+            raise
 
     def __setitem__(self, key: int, value: Any) -> None:
         setattr(self, self._name_of(key), _as_entry(value))

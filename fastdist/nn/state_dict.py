@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import NoDataError
+from ..core.folded_frames import folds
 from ..graph.modes import no_grad
 from ..graph.node import RemovableHandle
 from ..tensor.parameter import Parameter
@@ -158,6 +159,7 @@ class StateDict(ModuleTree):
     def __has_extra_state(self) -> bool:
         return type(self).get_extra_state is not StateDict.get_extra_state
 
+    @folds
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..core.caller_warning import is_ours
 from ..core.errors import ShapeError
-from ..core.folded_frames import fold_constructor
+from ..core.folded_frames import fold_constructor, folds
 from ..core.missing import find_late
 from ..core.short_repr import short_repr
 from ..dispatch.op import PLAIN
@@ -115,6 +115,7 @@ class Optimizer(HasHooks):
     def _optimizer_step_code(self) -> None:
         """Do nothing. Tools replace this method, as they do in PyTorch."""
 
+    @folds
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters. Options that the group does not set get their defaults.
 
@@ -344,6 +345,7 @@ class Optimizer(HasHooks):
             packed = _or_else(hook(self, packed), packed)
         return packed
 
+    @folds
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore a state dict; tensors are copied, and get the dtype and device of their
         parameter.

@@ -15,6 +15,7 @@ from copy import deepcopy
 from typing import Any
 
 from ..core.dtypes import int64
+from ..core.folded_frames import fold_public
 from ..core.missing import explain_missing
 from ..graph.modes import no_grad
 from ..nn.module import Module
@@ -262,4 +263,5 @@ __all__ = [
     "update_bn",
 ]
 
+fold_public(__name__)
 explain_missing(__name__)

@@ -144,6 +144,7 @@ class Generator:
             state = [self._seed, self._offset]
         return np.array(state, "<u8").view(np.uint8)
 
+    @folds
     def set_state(self, new_state: Any) -> Generator:
         """Continue from the position in `new_state`, and return this generator.
 

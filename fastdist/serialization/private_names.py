@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from ..core.device import Device
+from ..core.folded_frames import folds
 from ..tensor.typed_storage import TypedStorage, UntypedStorage
 from .locations import restorer
 from .safe_globals import find_safe
@@ -60,6 +61,7 @@ def _get_restore_location(map_location: Any) -> Callable[[Any, str], Any]:
     return restorer(map_location)
 
 
+@folds
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """Return the names of all classes and functions in a saved file that weights_only refuses.
 

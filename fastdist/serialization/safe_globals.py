@@ -15,6 +15,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from ..core.device import Device
+from ..core.folded_frames import fold_public, folds
 from ..core.moved_modules import current_name, own_name
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..system.forked_locks import renew_in_children
@@ -293,6 +294,7 @@ def clear_safe_globals() -> None:
 class safe_globals:
     """Allow files to use these classes and functions inside a `with` block."""
 
+    @folds
     def __init__(self, safe_globals: Iterable[Any]) -> None:
         self._things = _by_name(safe_globals)
         self._before: dict[str, Any] = {}
@@ -331,3 +333,6 @@ def _by_name(things: Iterable[Any]) -> dict[str, Any]:
             )
         found[thing[1]] = thing[0]
     return found
+
+
+fold_public(__name__)

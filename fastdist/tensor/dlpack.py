@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU, Device
-from ..core.folded_frames import private_cause
+from ..core.folded_frames import folds, private_cause
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from .storage import storage_of
@@ -119,6 +119,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return found if device is None else found.to(device=device)
 
 
+@folds
 def to_dlpack(tensor: Tensor) -> Any:
     """Return a capsule of a tensor in the format before DLPack 1. Errors are those of `dlpack`."""
     return dlpack(tensor)

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, float32, float64
+from ..core.folded_frames import fold
 from ..core.sequences import lengths_of
 from ..kernels.cpu.pointwise.pointwise import SMALL_LIMIT
 from ..system.forked_locks import renew_in_children
@@ -286,7 +287,11 @@ class Size(tuple[int, ...]):
 
     def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
         """Return the shape with these sizes. Raises ValueError for an endless iterable."""
-        return tuple.__new__(cls, lengths_of(sizes))
+        try:
+            return tuple.__new__(cls, lengths_of(sizes))
+        except Exception as error:
+            fold(error)
+            raise
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> int: ...

@@ -8,6 +8,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.dtypes import DType, bool_, complex_of, float32, float64, int64, promote
 from ..core.errors import DTypeError
+from ..core.folded_frames import folds
 from ..core.short_repr import short_repr
 from .constants import require_64_bits
 from .layout import Layout
@@ -39,6 +40,7 @@ def dtype_or_default(dtype: Any) -> DType:
     return default.dtype if dtype is None else dtypes.dtype_of(dtype)
 
 
+@folds
 def set_default_dtype(dtype: DType) -> None:
     """Make float16, float32 or float64 the default dtype, process-wide.
 

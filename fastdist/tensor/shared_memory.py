@@ -23,6 +23,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..core.device import CPU
 from ..core.errors import DeviceError
+from ..core.folded_frames import folds
 from ..system.shared_block import Bytes, address_of, block_of, make_parts
 from .tensor import Tensor
 
@@ -34,6 +35,7 @@ class Span(NamedTuple):
     end: int
 
 
+@folds
 def share_memory_(self: Tensor) -> Tensor:
     """Move this tensor, in place, to memory that other processes can share; return the tensor.
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..core import dtypes
-from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
-from ..core.errors import DeviceError, NoDataError, ShapeError
+from ..core.errors import DeviceError, ShapeError
 from ..core.folded_frames import fold
 from ..core.memory_format import (
     MemoryFormat,
@@ -26,7 +25,8 @@ from ..devices.backend import backend_of
 from .axes import axis_number
 from .layout import Layout, Shape, Size
 from .methods import TensorMethods
-from .printing import format_sparse, format_tensor, in_plain_numbers
+from .printing import format_sparse, format_tensor
+from .python_numbers import PythonNumbers
 from .sparse import Coo
 from .storage import BoundedStorage
 from .subclasses import TensorType, be_tensor, call_for_subclass
@@ -59,22 +59,7 @@ class Extra:
     made_in_no_grad = False
 
 
-def _real_number(value: Any, kind: str) -> Any:
-    """Return a number, or the real part of a complex number.
-
-    Raises  RuntimeError if the imaginary part is not 0
-    """
-    if not isinstance(value, complex):
-        return value
-    if value.imag:
-        raise RuntimeError(
-            f"value cannot be converted to type {kind} without overflow: {short_repr(value)}; "
-            "take .real"
-        )
-    return value.real
-
-
-class Tensor(TensorMethods, metaclass=TensorType):
+class Tensor(PythonNumbers, TensorMethods, metaclass=TensorType):
     """A multi-dimensional array of one dtype on one device, with PyTorch's names and rules.
 
     Users call `fastdist.tensor`, `zeros`, `randn` ...; ops make an `empty_shell()` and fill its
@@ -275,10 +260,14 @@ class Tensor(TensorMethods, metaclass=TensorType):
             >>> torch.zeros(2, 3).t().is_contiguous()
             False
         """
-        axes = axes_of(memory_format)
-        if axes is None:
-            return self._layout.contiguous
-        return len(self._layout.shape) == len(axes) and self._layout.has_memory_order(axes)
+        try:
+            axes = axes_of(memory_format)
+            if axes is None:
+                return self._layout.contiguous
+            return len(self._layout.shape) == len(axes) and self._layout.has_memory_order(axes)
+        except Exception as error:
+            fold(error)
+            raise
 
     def is_floating_point(self) -> bool:
         """Return whether the dtype is a floating-point type.
@@ -336,9 +325,13 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return sorted({*dir(type(self)), *vars(self)})
 
     def __len__(self) -> int:
-        if not self._layout.shape:
-            raise TypeError("len() of a 0-d tensor")
-        return self._layout.shape[0]
+        try:
+            if not self._layout.shape:
+                raise TypeError("len() of a 0-d tensor")
+            return self._layout.shape[0]
+        except Exception as error:
+            fold(error)
+            raise
 
     # Tensors are hashed by identity, because `==` is an op that compares elements.
     __hash__ = object.__hash__
@@ -383,89 +376,6 @@ class Tensor(TensorMethods, metaclass=TensorType):
                 f"shape {self._layout.shape}; format its elements"
             )
         return str(self)
-
-    def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Return the elements as a NumPy array. It shares the memory of a tensor on the CPU, and is
-        a copy of a tensor on another device.
-
-        Thread  waits until the device has computed the elements
-        Raises  TypeError for a sparse tensor
-        """
-        if self._layout.is_sparse:
-            self._array.__array__()
-        if self._array.__class__ is np.ndarray:
-            return self._array
-        return backend_of(self._layout.device.type).to_numpy(self._array)
-
-    def item(self) -> int | float | bool:
-        """Return the only element as a Python number.
-
-        Raises  RuntimeError if the tensor does not have exactly one element
-        """
-        layout = self._layout
-        if layout.numel != 1:
-            raise RuntimeError(
-                f"a Tensor with {layout.numel} elements cannot be converted to Scalar: its shape "
-                f"is {layout.shape}; index one element, or call tolist()"
-            )
-        if layout.is_sparse:
-            return self._array.sum_of_entries()  # type: ignore[no-any-return]
-        try:
-            found: Any = self._array if layout.device is CPU else self.to_numpy()
-        except NoDataError as error:
-            unnamed = NoDataError("Tensor.item() cannot be called on meta tensors")
-            raise (error if error.op else unnamed) from None
-        return (in_plain_numbers(found) if layout.dtype.is_float8 else found).item()  # type: ignore[no-any-return]
-
-    def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers.
-
-        Returns:
-            A list with one level for each axis; a number for a tensor without axes.
-
-        Example:
-            >>> torch.tensor([[1, 2], [3, 4]]).tolist()
-            [[1, 2], [3, 4]]
-        """
-        found = self.to_numpy()
-        return (in_plain_numbers(found) if self._layout.dtype.is_float8 else found).tolist()
-
-    def __bool__(self) -> bool:
-        if self._layout.numel != 1:
-            what = "no values" if self._layout.numel == 0 else "more than one value"
-            raise RuntimeError(
-                f"Boolean value of Tensor with {what} is ambiguous: its shape is "
-                f"{self._layout.shape}; ask any() or all() of it"
-            )
-        return bool(self.item())
-
-    def __float__(self) -> float:
-        return float(_real_number(self._only(), "double"))
-
-    def __complex__(self) -> complex:
-        return complex(self._only())
-
-    def __int__(self) -> int:
-        return int(_real_number(self._only(), "int64_t"))
-
-    def _only(self) -> Any:
-        if self._layout.numel != 1:
-            raise ValueError(
-                "only one element tensors can be converted to Python scalars: this one has shape "
-                f"{self._layout.shape}"
-            )
-        if self._edge is not None:
-            warn_caller(
-                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
-                "behavior.\nConsider using tensor.detach() first.",
-                once=True,
-            )
-        return self.item()
-
-    def __index__(self) -> int:
-        if self._layout.dtype.may_have_gradient or self._layout.numel != 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
 
 
 be_tensor(Tensor)

@@ -14,6 +14,7 @@ from ..core import dtypes
 from ..core.device import CPU, Device
 from ..core.dtypes import WORDS, DType
 from ..core.errors import raise_out_of_memory
+from ..core.folded_frames import fold, folds
 from ..core.sequences import as_lists
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
@@ -41,6 +42,7 @@ class UntypedStorage:
 
     __slots__ = ("_device", "_flat", "_is_own")
 
+    @folds
     def __init__(self, *args: Any, device: Any = None) -> None:
         if len(args) > 1:
             raise TypeError(f"UntypedStorage() takes a size or a sequence, got {len(args)} values")
@@ -254,6 +256,7 @@ class _StorageType(type):
     dtype: DType
     kind: str  # the type of the device
 
+    @folds
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls.__name__ != "TypedStorage":
             return TypedStorage(*args, **{"dtype": cls.dtype, "device": cls.kind, **kwargs})
@@ -427,12 +430,20 @@ def typed_cuda_storages() -> dict[str, Any]:
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """Return the whole memory of which this tensor uses a part, as bytes."""
-    return UntypedStorage.around(flat_of(self), self._layout.device)
+    try:
+        return UntypedStorage.around(flat_of(self), self._layout.device)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def storage(self: Tensor) -> TypedStorage:
     """Return the whole memory of which this tensor uses a part, as elements of its dtype."""
-    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self._layout.dtype)
+    try:
+        return TypedStorage(wrap_storage=untyped_storage(self), dtype=self._layout.dtype)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def is_storage(obj: Any) -> bool:

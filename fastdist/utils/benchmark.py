@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from statistics import fmean, median, quantiles
 from typing import Any
 
+from ..core.folded_frames import fold_methods
 from ..core.missing import explain_missing
 from ..namespace.threads import get_num_threads, set_num_threads
 
@@ -73,6 +74,7 @@ class Measurement:
         return "\n".join(line for line in lines if line)
 
 
+@fold_methods
 class Timer:
     """Measures the run time of `stmt` after `setup`, both run with the variables in `globals`.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.folded_frames import folds
 from ..core.missing import load_later
 
 __all__ = ["load_url"]
 
 
+@folds
 def load_url(
     url: str,
     model_dir: str | None = None,

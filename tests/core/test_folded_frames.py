@@ -44,6 +44,10 @@ def step_of(kind: type[fd.optim.Optimizer]) -> None:
     optimizer.step(parameter.sum)
 
 
+def plateau() -> fd.optim.lr_scheduler.ReduceLROnPlateau:
+    return fd.optim.lr_scheduler.ReduceLROnPlateau(fd.optim.SGD([x], 0.1))
+
+
 CALLS: dict[str, Callable[[], object]] = {
     "a composite": lambda: fd.cat([1, 2]),
     "a structured op": lambda: fd.softmax(fd.ones(3), 7),
@@ -63,6 +67,35 @@ CALLS: dict[str, Callable[[], object]] = {
     "save": lambda: fd.save(fd.ones(2), 3),
     "rpc_sync": lambda: fd.distributed.rpc.rpc_sync("nobody", print),
     "init_rpc": lambda: fd.distributed.rpc.init_rpc("", rank=-3),
+    "a distribution": lambda: fd.distributions.Normal(0.0, -1.0),
+    "log_prob": lambda: fd.distributions.Normal(0.0, 1.0).log_prob("x"),
+    "a transform": lambda: fd.distributions.ExpTransform()("x"),
+    "kl_divergence": lambda: fd.distributions.kl_divergence(x, x),
+    "a scheduler": lambda: fd.optim.lr_scheduler.StepLR(3, 1),
+    "the step of a scheduler": lambda: plateau().step("x"),
+    "add_param_group": lambda: fd.optim.SGD([x], 0.1).add_param_group({"params": [x]}),
+    "an older name of init": lambda: fd.nn.init.xavier_normal(x),
+    "clip_grad_norm": lambda: fd.nn.utils.clip_grad_norm([3], 1),
+    "skip_init": lambda: fd.nn.utils.skip_init(fd.nn.Linear, 3),
+    "a child of a module": lambda: fd.nn.Sequential(fd.nn.Identity())[4],
+    "an attribute of a module": lambda: setattr(fd.nn.Linear(2, 2), "weight", 3),
+    "register_buffer": lambda: fd.nn.Linear(2, 2).register_buffer("a.b", x),
+    "load_state_dict": lambda: fd.nn.Linear(2, 2).load_state_dict({"a": x}),
+    "a library": lambda: fd.library.Library("mine", "DEF").define("x"),
+    "a custom op": lambda: fd.library.custom_op("a::b", mutates_args=())(lambda x: x),
+    "gradcheck": lambda: fd.autograd.gradcheck(lambda x: x, fd.ones(2)),
+    "sparse.mm": lambda: fd.sparse.mm(x, x),
+    "lists of tensors": lambda: fd._foreach_add([x], [fd.ones(2)]),
+    "a missing name": lambda: fd.nosuch,
+    "a missing name of a module": lambda: fd.nn.nosuch,
+    "item": x.item,
+    "bool": lambda: bool(x),
+    "float": lambda: float(x),
+    "copy_": lambda: fd.ones(3).copy_(fd.ones(2)),
+    "fill_": lambda: fd.ones(3).fill_("x"),
+    "a wrong default": lambda: fd.set_default_dtype(fd.int32),
+    "a class that does not exist here": fd.export.ExportedProgram,
+    "a file that does not exist": lambda: fd.load("/no/such/file"),
 }
 
 

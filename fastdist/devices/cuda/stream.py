@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from fastdist.core.device import Device
 from fastdist.core.errors import KernelError
+from fastdist.core.folded_frames import folds
 
 from ...core.moved_modules import earlier_names
 from ..backend import backend_of
@@ -104,6 +105,7 @@ class CudaStream:
     priority: int
     _calls: _HostCalls
 
+    @folds
     def __new__(
         cls,
         device: Any = None,
@@ -291,6 +293,7 @@ class ExternalStream(CudaStream):
     Raises  DeviceError if the GPU does not exist
     """
 
+    @folds
     def __new__(cls, stream_ptr: int, device: Any = None, **more: Any) -> Self:
         backend: Any = backend_of("cuda")
         return cls._seen(backend.external_stream(index_of(device), stream_ptr))

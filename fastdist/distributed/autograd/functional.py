@@ -8,6 +8,7 @@ from typing import Any
 
 from ...autograd.forward_ad import dual_level, make_dual, unpack_dual
 from ...core.errors import GraphError
+from ...core.folded_frames import fold_public
 from ...graph.modes import enable_grad, no_grad
 from ...ops.create.creation import ones_like, zeros_like
 from ...tensor.tensor import Tensor
@@ -287,3 +288,6 @@ def _product_there(leaf: RRef[Tensor], context_id: int) -> RRef[Tensor]:
     product = _product(leaf.local_value(), context_id)
     assert isinstance(product, Tensor)
     return RRef(product)
+
+
+fold_public(__name__)

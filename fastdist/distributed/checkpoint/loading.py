@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...concurrency.future import outcomes
+from ...core.folded_frames import fold_public
 from .. import rpc
 from .contents import planned
 from .filesystem import DefaultLoadPlanner, FileSystemReader, Where, chosen
@@ -62,3 +63,6 @@ def load(
         ]
         apply_part(session, is_for_all)
         outcomes(applying)
+
+
+fold_public(__name__)

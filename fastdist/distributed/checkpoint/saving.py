@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...concurrency.future import Future, outcomes
+from ...core.folded_frames import fold_public
 from .. import rpc
 from .contents import planned
 from .errors import CheckpointException
@@ -272,3 +273,6 @@ def _await_earlier(own: Future[Metadata]) -> None:
         earlier, _latest = _latest, own
     if earlier is not None:
         earlier.wait_until_done()  # an error is raised by the earlier save's own Future
+
+
+fold_public(__name__)

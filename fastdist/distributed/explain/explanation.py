@@ -9,6 +9,7 @@ from typing import Any
 from fastdist.system.foreign_text import one_line
 
 from ...core.errors import WorkerLostError
+from ...core.folded_frames import folds
 from ...graph.node import Node, node_of
 from ...instrumentation.notebook import picture
 from ...instrumentation.time_ranges import clock
@@ -208,6 +209,7 @@ class Explanation:
         return Drawing(title, self.names, *pieces, describe=self.describe)
 
 
+@folds
 def explain(context_id: int | str) -> Explanation:
     """Return the graph of a context over its workers, and the progress of its last pass.
 

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.folded_frames import fold_public
 from ...core.missing import explain_missing
 from ...interpreters.batched_tensor import Batched
 from ...ops.shape.joining import cat, stack
@@ -295,4 +296,5 @@ def _placed(output: Tensor, found: Tensor) -> Tensor:
     return found
 
 
+fold_public(__name__)
 explain_missing(__name__)

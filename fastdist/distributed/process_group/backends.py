@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 from fastdist.core.errors import CollectiveError
+from fastdist.core.folded_frames import folds
 
 from .alone import Alone
 from .options import Connect as Connect
@@ -106,6 +107,7 @@ Backend.__module__ = "fastdist.distributed.distributed_c10d"
 class BackendConfig:
     """The backend of each device type, from `init_process_group(backend=...)`."""
 
+    @folds
     def __init__(self, backend: str | None) -> None:
         self.device_backend_map = devices_of(backend)
 

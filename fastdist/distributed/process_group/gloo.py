@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ...core.folded_frames import folds
 from ..constants import default_pg_timeout
 from .backends import Backend, BackendConfig, Place
 from .group import ProcessGroup
@@ -76,6 +77,7 @@ class ProcessGroupGloo(ProcessGroup):
     _Options = Options = GlooOptions
     Device = GlooDevice
 
+    @folds
     def __init__(
         self,
         store: Store,

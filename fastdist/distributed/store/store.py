@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from types import FunctionType, TracebackType
+from types import TracebackType
 from typing import NamedTuple, Self
 
 from fastdist.core.errors import (
@@ -16,7 +16,7 @@ from fastdist.core.errors import (
     StoreLostError,
     StoreTimeoutError,
 )
-from fastdist.core.folded_frames import folds
+from fastdist.core.folded_frames import fold_methods
 from fastdist.distributed.sockets import JobSecret
 
 from .answers import Timeout, key_bytes, not_all_came, seconds, value_bytes
@@ -64,6 +64,7 @@ class Watch(ABC):
         """End the watch; a second call does nothing."""
 
 
+@fold_methods
 class Store:
     """A small dictionary that all workers of a job share. Keys are text, values bytes.
 
@@ -87,11 +88,7 @@ class Store:
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        if not cls.__module__.startswith("fastdist."):
-            return
-        for name, value in list(vars(cls).items()):
-            if isinstance(value, FunctionType) and (name == "__init__" or name[0] != "_"):
-                setattr(cls, name, folds(value))
+        fold_methods(cls)
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         self._process_id = os.getpid()
@@ -102,7 +99,6 @@ class Store:
         """The default timeout of get, wait and join."""
         return self._timeout
 
-    @folds
     def set_timeout(self, timeout: Timeout) -> None:
         """Set the default timeout.
 
@@ -114,7 +110,6 @@ class Store:
         """
         self._timeout = timedelta(seconds=seconds(timeout))
 
-    @folds
     def set(self, key: str, value: str | bytes) -> None:
         """Store value under key, replacing any earlier value.
 
@@ -126,7 +121,6 @@ class Store:
         """
         self.multi_set([key], [value])
 
-    @folds
     def get(self, key: str) -> bytes:
         """Return the value of key; wait until it exists.
 
@@ -138,7 +132,6 @@ class Store:
         """
         return self._ask(Op.GET, [key_bytes(key)])[0]
 
-    @folds
     def add(self, key: str, amount: int) -> int:
         """Add amount to the number under key (0 if there is none), and return the sum.
 
@@ -151,7 +144,6 @@ class Store:
         """
         return int(self._ask(Op.ADD, [key_bytes(key), str(int(amount)).encode()])[0])
 
-    @folds
     def compare_set(
         self, key: str, expected_value: str | bytes, desired_value: str | bytes
     ) -> bytes:
@@ -167,7 +159,6 @@ class Store:
         arguments = [key_bytes(key), value_bytes(expected_value), value_bytes(desired_value)]
         return self._ask(Op.COMPARE_SET, arguments)[0]
 
-    @folds
     def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:
         """Wait until all keys exist.
 
@@ -180,7 +171,6 @@ class Store:
         """
         self._ask(Op.WAIT, [key_bytes(key) for key in keys], timeout)
 
-    @folds
     def check(self, keys: Sequence[str]) -> bool:
         """Return whether all keys exist now.
 
@@ -189,7 +179,6 @@ class Store:
         """
         return self._ask(Op.CHECK, [key_bytes(key) for key in keys]) == [b"1"]
 
-    @folds
     def delete_key(self, key: str) -> bool:
         """Remove key, and return whether it existed.
 
@@ -198,12 +187,10 @@ class Store:
         """
         return self._ask(Op.DELETE, [key_bytes(key)]) == [b"1"]
 
-    @folds
     def num_keys(self) -> int:
         """Return the number of all keys, whatever their prefix."""
         return int(self._ask(Op.NUM_KEYS, [])[0])
 
-    @folds
     def append(self, key: str, value: str | bytes) -> None:
         """Append value to the value of key.
 
@@ -213,7 +200,6 @@ class Store:
         """
         self._ask(Op.APPEND, [key_bytes(key), value_bytes(value)])
 
-    @folds
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """Return the values of keys; wait until all of them exist.
 
@@ -225,7 +211,6 @@ class Store:
         """
         return self._ask(Op.GET, [key_bytes(key) for key in keys])
 
-    @folds
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         """Set each key to its value, in one operation.
 
@@ -245,12 +230,10 @@ class Store:
         """Return whether append, multi_get and multi_set exist; False for user-defined stores."""
         return type(self)._ask is not Store._ask
 
-    @folds
     def list_keys(self) -> list[str]:
         """Return the existing keys, without queues."""
         return [key.decode(errors="replace") for key in self._ask(Op.KEYS, [b""])]
 
-    @folds
     def queue_push(self, key: str, value: str | bytes) -> None:
         """Put a value at the end of the queue under key.
 
@@ -260,7 +243,6 @@ class Store:
         """
         self._ask(Op.PUSH, [key_bytes(key), value_bytes(value)])
 
-    @folds
     def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Remove and return the first value of the queue under key; if `block`, wait for a value.
 
@@ -277,7 +259,6 @@ class Store:
             raise QueueEmptyError(f"queue is empty: {key!r} of {self!r}")
         return found[0]
 
-    @folds
     def queue_len(self, key: str) -> int:
         """Return the number of values in the queue under key; 0 if there is no queue.
 
@@ -286,7 +267,6 @@ class Store:
         """
         return int(self._ask(Op.QUEUE_LENGTH, [key_bytes(key)])[0])
 
-    @folds
     def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:
         """Wait until world_size callers have each called this with the same key.
 
@@ -302,12 +282,10 @@ class Store:
             self.set(f"{key}/last_member", "1")
         self.wait([f"{key}/last_member"], timeout)
 
-    @folds
     def clone(self) -> Store:
         """Return another store with the same keys, with its own timeout and its own close()."""
         raise self._lacks("clone")
 
-    @folds
     def join(
         self,
         group: str,
@@ -357,7 +335,6 @@ class Store:
                 raise
             raise StoreTimeoutError(f"{late}; {refused}", late.missing) from late
 
-    @folds
     def withdraw(self, group: str, rank: int, world_size: int) -> None:
         """Cancel the join of member `rank`, unless all have joined; it may then join again.
 
@@ -370,7 +347,6 @@ class Store:
         """
         self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
 
-    @folds
     def disband(self, group: str) -> None:
         """Make the store forget a complete group; call it when all members have the values.
 
@@ -439,7 +415,6 @@ class Store:
         more = "" if len(refusals) <= _MAX_REFUSALS else "; and others"
         return f"refused by the store meanwhile: {shown}{more}" if refusals else ""
 
-    @folds
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys that begin with prefix; close it after use.
 

@@ -14,6 +14,7 @@ from fastdist.core.errors import (
     StoreLostError,
     StoreTimeoutError,
 )
+from fastdist.core.folded_frames import folds
 from fastdist.distributed.sockets import Doorbell, JobSecret, Security, Tell, knock, tcp_endpoint
 from fastdist.distributed.sockets.published_secret import (
     publish_secret,
@@ -522,6 +523,7 @@ def share_served(host: str, port: int, timeout: Timeout, **options: Any) -> TCPS
     return store
 
 
+@folds
 def host_store(
     host: str = "127.0.0.1",
     port: int = 0,
@@ -537,14 +539,6 @@ def host_store(
     If `port` is 0, a free one is chosen. Closing the store ends the service. `security`, `secret`,
     `certificates`, `timeout` and `tell` are as for TCPStore.
     """
-    store = TCPStore(
-        host,
-        port,
-        is_master=True,
-        timeout=timeout,
-        security=security,
-        secret=secret,
-        certificates=certificates,
-        tell=tell,
-    )
+    secrets: Any = {"security": security, "secret": secret, "certificates": certificates}
+    store = TCPStore(host, port, is_master=True, timeout=timeout, tell=tell, **secrets)
     return store, store.port

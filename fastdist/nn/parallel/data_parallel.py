@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from ...core.device import Device
+from ...core.folded_frames import fold_public
 from ...core.short_repr import short_repr
 from ...devices.gpus import device_count
 from ..module import Module
@@ -131,3 +132,6 @@ def data_parallel(
 def _word(device: Device) -> Any:
     """Return the number of a GPU, as PyTorch stores it; return any other device unchanged."""
     return device.index if device.type == "cuda" else device
+
+
+fold_public(__name__)

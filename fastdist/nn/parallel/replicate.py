@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.folded_frames import fold_public
 from ..module import Module
 from .comm import as_devices, broadcast
 
@@ -75,3 +76,6 @@ def _copies(module: Any, count: int) -> list[Any]:
 
 def _parameter_like(tensor: Any, parameter: Any) -> Any:
     return type(parameter)(tensor.detach(), parameter.requires_grad)
+
+
+fold_public(__name__)

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.caller_warning import warn_caller
 from ...core.dtypes import float32
 from ...core.errors import GraphError
-from ...core.folded_frames import folds
+from ...core.folded_frames import fold_public
 from ...dispatch.signature import tensors_in
 from ...graph.modes import no_grad
 from ...ops.create.creation import tensor, zeros
@@ -20,7 +20,6 @@ from ...ops.shape.joining import stack
 from ...tensor.tensor import Tensor
 
 
-@folds
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
@@ -65,7 +64,6 @@ def _total_on_device(tensors: list[Tensor], order: float) -> Tensor | None:
         return found.to(tensors[0].dtype)  # type: ignore[no-any-return]
 
 
-@folds
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -101,7 +99,6 @@ def clip_grad_norm_(
     return total
 
 
-@folds
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -130,7 +127,6 @@ def _scale(gradients: list[Tensor], max_norm: float, total_norm: Tensor) -> None
                 gradient.mul_(factor)
 
 
-@folds
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
@@ -174,3 +170,6 @@ def clip_grad_norm(
         FutureWarning,
     )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+fold_public(__name__)

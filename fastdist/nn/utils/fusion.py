@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
+from ...core.folded_frames import fold_public
 from ...tensor.parameter import Parameter
 from ...tensor.tensor import Tensor
 from ..batch_norm import _BatchNorm
@@ -89,3 +90,6 @@ def _numbers(layer: Any, bn: _BatchNorm) -> tuple[Tensor, Tensor]:
     if bn.running_mean is None or bn.running_var is None:
         raise AssertionError("bn.running_mean and bn.running_var must not be None")
     return bn.running_mean, bn.running_var
+
+
+fold_public(__name__)

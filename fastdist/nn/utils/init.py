@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
+from ...core.folded_frames import fold_public
 from ..init import skipped
 from ..module import Module
 
@@ -23,3 +24,6 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
     with skipped():
         return module_cls(*args, **kwargs)
+
+
+fold_public(__name__)

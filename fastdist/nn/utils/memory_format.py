@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from ...core.folded_frames import fold_public
 from ...core.memory_format import MemoryFormat
 from ..convolution import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
@@ -26,3 +27,6 @@ def _converted(module: M, kinds: tuple[type[Module], ...], memory_format: Memory
         if isinstance(one, kinds):
             one.weight.data = one.weight.detach().clone(memory_format=memory_format)
     return module
+
+
+fold_public(__name__)

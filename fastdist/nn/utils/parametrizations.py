@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.folded_frames import fold_public
 from ...core.missing import show_public
 from ...core.short_repr import short_repr
 from ...graph.modes import no_grad
@@ -263,4 +264,5 @@ def orthogonal(
     return module
 
 
+fold_public(__name__)
 show_public(__name__)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any
 
+from ...core.folded_frames import fold_public
 from ...core.missing import show_public
 from ...core.sequences import finite_list
 from ...graph.modes import no_grad
@@ -455,4 +456,5 @@ def is_pruned(module: Module) -> bool:
     )
 
 
+fold_public(__name__)
 show_public(__name__)

@@ -58,6 +58,7 @@ class PackedSequence(_Packed):
 
     __slots__ = ()
 
+    @folds
     def __new__(
         cls,
         data: Any,

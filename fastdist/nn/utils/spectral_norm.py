@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ...core.folded_frames import fold_public
 from ...core.short_repr import short_repr
 from ...graph.modes import no_grad
 from ...ops.create.random import randn
@@ -167,3 +168,6 @@ def remove_spectral_norm(module: M, name: str = "weight") -> M:
             if mine or getattr(one, "__self__", None) is hook:
                 del hooks[number]
     return module
+
+
+fold_public(__name__)

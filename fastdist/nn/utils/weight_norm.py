@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ...core.caller_warning import warn_caller
+from ...core.folded_frames import fold_public
 from ...tensor.parameter import Parameter
 from ...tensor.tensor import Tensor
 from ..module import Module
@@ -102,3 +103,6 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
     hook.remove(module)
     return module
+
+
+fold_public(__name__)

@@ -11,6 +11,7 @@ from ...core import dtypes
 from ...core.device import CPU
 from ...core.dtypes import WORDS, DType
 from ...core.errors import DTypeError
+from ...core.folded_frames import fold
 from ...core.memory_format import MemoryFormat, preserve_format
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
@@ -54,7 +55,11 @@ def _cast_to(name: str, dtype: DType) -> None:
                 and memory_format is preserve_format
             ):
                 return input  # the usual case: input already has this dtype
-            return general(input, memory_format)
+            try:
+                return general(input, memory_format)
+            except Exception as error:
+                fold(error)
+                raise
 
         return method
 
@@ -120,7 +125,11 @@ def _quick_cpu(general: Callable[..., Any]) -> Callable[..., Any]:
             and memory_format is preserve_format
         ):
             return input
-        return general(input, memory_format)
+        try:
+            return general(input, memory_format)
+        except Exception as error:
+            fold(error)
+            raise
 
     return quick
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...core.caller_warning import warn_caller
 from ...core.errors import DTypeError, GraphError, ShapeError
+from ...core.folded_frames import folds
 from ...core.memory_format import FORMATS, MemoryFormat, axes_of, preserve_format
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
@@ -22,6 +23,7 @@ from ...tensor.tensor import Tensor, layout_of
 from ...tensor.typed_storage import TypedStorage, UntypedStorage
 
 
+@folds
 def set_(
     self: Tensor,
     source: Any = None,
@@ -198,6 +200,7 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     return same and storage_offset(self) == storage_offset(tensor)
 
 
+@folds
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """Return this tensor with other sizes. Deprecated: use `reshape`.
 

@@ -9,6 +9,7 @@ from typing import Any
 from ...core.device import Device
 from ...core.dtypes import DType, dtype_of, int64
 from ...core.errors import ShapeError
+from ...core.folded_frames import folds
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
@@ -76,6 +77,7 @@ def _entries_at(gradient: Any, indices: Any) -> Any:
     return where_op(is_there, own.index_select(0, at), nothing)
 
 
+@folds
 def sparse_coo_tensor(
     indices: Any = None,
     values: Any = None,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.caller_warning import warn_caller
 from ..optimizer import Optimizer
 from .scheduler import EPOCH_IS_OLD, LRScheduler, require_optimizer, set_in
 
@@ -69,7 +69,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Take the metric of the last epoch into account, and lower the rate if necessary."""
         measure = float(metrics)
         if epoch is not None:
-            warnings.warn(EPOCH_IS_OLD, UserWarning, stacklevel=2)
+            warn_caller(EPOCH_IS_OLD)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(measure, self.best):
             self.best, self.num_bad_epochs = measure, 0

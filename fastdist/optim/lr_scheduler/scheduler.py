@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...core.caller_warning import warn_caller
+from ...core.folded_frames import fold_methods
 from ...graph.modes import no_grad
 from ...tensor.tensor import Tensor
 from ..optimizer import Optimizer
@@ -77,6 +78,7 @@ def require_optimizer(optimizer: Any) -> None:
         )
 
 
+@fold_methods
 class LRScheduler:
     """Sets the learning rate of each group of an optimiser; call step after each epoch.
 
@@ -94,6 +96,10 @@ class LRScheduler:
     # Whether `step` is calling `get_lr`; for a direct call by a user, `get_lr` warns.
     _get_lr_called_within_step = False
     _step_count = 0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fold_methods(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         require_optimizer(optimizer)
@@ -132,7 +138,7 @@ class LRScheduler:
             self._warn_of_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_IS_OLD, UserWarning, stacklevel=2)
+            warn_caller(EPOCH_IS_OLD)
         self._update_lr(epoch)
 
     def _warn_of_order(self) -> None:
@@ -141,9 +147,9 @@ class LRScheduler:
         # does not call the one of this class.
         known = self.__dict__.get("_step_of_optimizer", step)
         if step is not known and not hasattr(step, "_wrapped_by_lr_sched"):
-            warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=3)
+            warn_caller(_OVERRIDDEN)
         elif not self.optimizer._opt_called:
-            warnings.warn(_TOO_SOON, UserWarning, stacklevel=3)
+            warn_caller(_TOO_SOON)
 
     def _update_lr(self, epoch: Any = None) -> None:
         """Set the rates of the next epoch, or of a given epoch with the closed form."""
@@ -167,11 +173,9 @@ class LRScheduler:
 
     def _warn_unless_in_step(self) -> None:
         if not self._get_lr_called_within_step:
-            warnings.warn(
+            warn_caller(
                 "To get the last learning rate computed by the scheduler, please use "
                 "`get_last_lr()`.",
-                UserWarning,
-                stacklevel=3,
             )
 
     def _present(self) -> list[Rate]:

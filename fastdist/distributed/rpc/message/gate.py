@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from fastdist.core.errors import ForbiddenFunctionError, MessageError
+from fastdist.core.folded_frames import folds
 from fastdist.core.moved_modules import current_name, current_path, own_name
 
 from .metadata import MAX_NESTING
@@ -30,6 +31,7 @@ _named: dict[bytes, tuple[str, str]] = {}
 _MAX_NAMED: Final = 4096
 
 
+@folds
 def export(function: T) -> T:
     """Decorate a function or class that other workers may name in strict mode.
 
@@ -52,6 +54,7 @@ def export_later(module: str, *names: str) -> None:
         _exported.update((module, name) for name in names)
 
 
+@folds
 def allow(name: str) -> None:
     """Let other workers name everything that a module defines ("pkg.mod"), or one object in it.
 
