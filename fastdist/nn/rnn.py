@@ -15,6 +15,7 @@ from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import init
 from .module import Module
+from .rnn_cell import require_pair, require_tensor
 
 if TYPE_CHECKING:
     from .utils.rnn import PackedSequence
@@ -162,6 +163,8 @@ class RNNBase(Module):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Return the last layer's outputs at each step, and the final states of all layers."""
+        if hx is not None:
+            self._require_state(hx)
         if not isinstance(input, Tensor) and _is_packed(input):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
@@ -196,6 +199,9 @@ class RNNBase(Module):
     def _first_hidden(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         shape = self.get_expected_hidden_size(input, batch_sizes)
         return zeros(shape, dtype=input.dtype, device=input.device)
+
+    def _require_state(self, hx: Any) -> None:
+        require_tensor(self._get_name(), hx)
 
     def _require_axes(self, hx: Any, is_batched: bool) -> None:
         expected, word = (3, "batched 3-D") if is_batched else (2, "unbatched 2-D")
@@ -434,6 +440,9 @@ class LSTM(RNNBase):
             self.get_expected_cell_size(input, batch_sizes),
         )
         return tuple([zeros(one, dtype=input.dtype, device=input.device) for one in shapes])
+
+    def _require_state(self, hx: Any) -> None:
+        require_pair(self._get_name(), hx)
 
     def _require_axes(self, hx: Any, is_batched: bool) -> None:
         expected, word = (3, "batched 3-D") if is_batched else (2, "unbatched 2-D")

@@ -6,12 +6,32 @@ import math
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.short_repr import short_repr
 from ..ops.create.creation import empty, zeros
 from ..ops.nn.recurrent_layers import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import init
 from .module import Module
+
+
+def require_tensor(layer: str, hx: Any) -> None:
+    """Raise TypeError unless the state hx of a layer is a Tensor."""
+    if not hasattr(hx, "dim"):
+        raise TypeError(f"{layer}: expected hx to be a Tensor, got {short_repr(hx)}")
+
+
+def require_pair(layer: str, hx: Any) -> None:
+    """Raise an error unless the state hx of a layer is a pair of Tensors.
+
+    Raises  TypeError for anything but a tuple or list of Tensors; RuntimeError unless there are two
+    """
+    if not isinstance(hx, tuple | list) or not all(hasattr(one, "dim") for one in hx):
+        raise TypeError(
+            f"{layer}: expected hx to be a pair of Tensors (h, c), got {short_repr(hx)}"
+        )
+    if len(hx) != 2:
+        raise RuntimeError(f"{layer}: expected hx to be two hidden states (h, c), got {len(hx)}")
 
 
 class RNNCellBase(Module):
@@ -99,6 +119,7 @@ class RNNCell(RNNCellBase):
         """Return the next h; hx defaults to zeros."""
         self._require_axes("input", input)
         if hx is not None:
+            require_tensor(self._get_name(), hx)
             self._require_axes("hidden", hx)
         batched, (h,) = self._states(input, None if hx is None else [hx], 1)
         if self.nonlinearity not in ("tanh", "relu"):
@@ -130,6 +151,8 @@ class LSTMCell(RNNCellBase):
     ) -> tuple[Tensor, Tensor]:
         """Return the next h and c; hx defaults to zeros."""
         self._require_axes("input", input)
+        if hx is not None:
+            require_pair(self._get_name(), hx)
         for i, one in enumerate(() if hx is None else hx):
             self._require_axes(f"hx[{i}]", one)
         batched, states = self._states(input, hx, 2)
@@ -157,6 +180,7 @@ class GRUCell(RNNCellBase):
         """Return the next h; hx defaults to zeros."""
         self._require_axes("input", input)
         if hx is not None:
+            require_tensor(self._get_name(), hx)
             self._require_axes("hidden", hx)
         batched, (h,) = self._states(input, None if hx is None else [hx], 1)
         found = gru_cell(batched, h, *self._weights())

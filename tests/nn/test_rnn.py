@@ -185,3 +185,24 @@ def test_dropout_of_one_layer_is_warned_of() -> None:
 def test_what_does_not_fit_is_refused_in_words(make: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=f"^{text}"):
         make()
+
+
+H = fd.ones(1, 1, 2)
+PAIR = r"expected hx to be a pair of Tensors \(h, c\), got "
+WRONG_STATES: dict[str, tuple[Any, Any, type[Exception], str]] = {
+    "a Tensor": (nn.LSTM(2, 2), H, TypeError, f"^LSTM: {PAIR}"),
+    "numbers": (nn.LSTM(2, 2), (3, 4), TypeError, rf"^LSTM: {PAIR}\(3, 4\)$"),
+    "one state": (nn.LSTM(2, 2), (H,), RuntimeError, "^LSTM: expected hx to be two .* got 1$"),
+    "three states": (nn.LSTM(2, 2), (H, H, H), RuntimeError, "got 3$"),
+    "a pair": (nn.GRU(2, 2), (H, H), TypeError, "^GRU: expected hx to be a Tensor, got"),
+    "a number": (nn.RNN(2, 2), 3, TypeError, "^RNN: expected hx to be a Tensor, got 3$"),
+    "a cell": (nn.LSTMCell(2, 2), H[0], TypeError, f"^LSTMCell: {PAIR}"),
+    "a number for a cell": (nn.GRUCell(2, 2), 3, TypeError, "^GRUCell: expected hx to be a Te"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_STATES)
+def test_a_state_of_a_wrong_kind_is_refused_by_what_is_expected(name: str) -> None:
+    layer, hx, error, text = WRONG_STATES[name]
+    with pytest.raises(error, match=text):
+        layer(H[0] if isinstance(layer, nn.RNNCellBase) else H, hx)
