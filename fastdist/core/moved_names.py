@@ -175,6 +175,11 @@ MODULES: Final[dict[str, str]] = {
 }
 # (old module, new module, names), for modules whose names moved to several modules.
 _SINGLE_NAMES: Final = (
+    (
+        "fastdist.distributed.process_group.monitored",
+        "fastdist.distributed.process_group.collectives",
+        "monitored_barrier",
+    ),
     ("fastdist.ops.batch_norm", "fastdist.ops.nn.normalization", "group_norm"),
     ("fastdist.ops.builders", "fastdist.ops.create.ranges", "logspace"),
     ("fastdist.ops.builders", "fastdist.ops.index.triangle_indices", "tril_indices triu_indices"),

@@ -30,19 +30,34 @@ DTYPES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
 )
-# Public modules whose functions and classes appear in pickles.
+# Public modules whose functions and classes appear in pickles; "" is fastdist itself.
 NAMESPACES = (
-    *("", "_C", "accelerator", "amp", "autograd", "autograd.forward_ad", "autograd.functional"),
-    *("autograd.graph", "autograd.profiler", "compiler", "core.errors", "cuda", "distributed"),
-    *("distributed.autograd", "distributed.checkpoint", "distributed.nn", "distributed.optim"),
-    *("distributed.rpc", "distributions", "distributions.constraints", "distributions.kl"),
-    *("distributions.transforms", "fft", "func", "futures", "jit", "linalg", "nn"),
-    *("nn.functional", "nn.init", "nn.parallel", "nn.utils", "nn.utils.parametrizations"),
-    *("nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn", "nn.utils.stateless", "optim"),
-    *("optim.lr_scheduler", "optim.swa_utils", "overrides", "profiler", "random"),
-    *("serialization", "signal.windows", "sparse", "special", "storage", "testing", "types"),
-    *("torch_version", "utils.benchmark", "utils.checkpoint", "utils.data", "utils.dlpack"),
-    *("utils.hooks", "version"),
+    "",
+    *("_C", "accelerator", "amp", "autograd", "autograd.forward_ad", "autograd.functional"),
+    *("autograd.graph", "autograd.profiler", "backends.cuda", "compiler", "core.errors", "cpu"),
+    *("cuda", "cuda.amp", "cuda.nvtx", "data.ready_pipes", "distributed"),
+    "distributed.algorithms.ddp_comm_hooks",
+    "distributed.algorithms.ddp_comm_hooks.default_hooks",
+    "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook",
+    *("distributed.algorithms.ddp_comm_hooks.powerSGD_hook", "distributed.algorithms.join"),
+    "distributed.algorithms.model_averaging.averagers",
+    *("distributed.algorithms.model_averaging.utils", "distributed.autograd"),
+    *("distributed.checkpoint", "distributed.collective_utils", "distributed.device_mesh"),
+    *("distributed.distributed_c10d", "distributed.elastic.multiprocessing"),
+    *("distributed.elastic.multiprocessing.errors", "distributed.fsdp", "distributed.monitor"),
+    *("distributed.nn", "distributed.optim", "distributed.profiler", "distributed.remote_device"),
+    *("distributed.rendezvous", "distributed.restarts", "distributed.rpc", "distributed.tensor"),
+    *("distributions", "distributions.constraints", "distributions.kl"),
+    *("distributions.transforms", "distributions.utils", "fft", "func", "futures", "fx"),
+    *("fx.immutable_collections", "fx.proxy", "hub", "jit", "library", "linalg", "mps", "mtia"),
+    *("multiprocessing", "nn", "nn.attention", "nn.attention.bias", "nn.attention.flex_attention"),
+    *("nn.functional", "nn.grad", "nn.init", "nn.parallel", "nn.parameter", "nn.utils"),
+    *("nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn"),
+    *("nn.utils.stateless", "onnx", "optim", "optim.lr_scheduler", "optim.swa_utils", "overrides"),
+    *("profiler", "quasirandom", "random", "serialization", "signal.windows", "sparse", "special"),
+    *("storage", "testing", "torch_version", "types", "utils", "utils.benchmark"),
+    *("utils.checkpoint", "utils.data", "utils.dlpack", "utils.flop_counter", "utils.hooks"),
+    *("utils.npz", "utils.safetensors", "utils.weak", "version", "xpu"),
 )
 # Calls of the classes of fastdist.nn that create layers and losses.
 _CALLS = """
@@ -358,8 +373,6 @@ def write(path: Path) -> None:
     """Write a zip file with each value in each format, and a checkpoint of a job."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         put(archive, "version", fd.__version__.encode())
-        each = {name: pickle.dumps(thing, 4) for name, thing in public_names().items()}
-        put(archive, "public names", pickle.dumps(each))
         for name, make in values().items():
             for kind, text in files_of(make()):
                 put(archive, f"{kind}/{name}", text)
