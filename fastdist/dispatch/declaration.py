@@ -98,6 +98,13 @@ def require_word(what: str, word: str, known: Iterable[str]) -> None:
     raise DeclarationError(f"{what} is {word!r}, expected one of {listed}{hint}")
 
 
+def later_results(returns: str) -> int | None:
+    """Return how many results follow the first, by the annotation `returns`; None for a tuple of
+    any length.
+    """
+    return None if "..." in returns else max(returns.count("Tensor") - 1, 0)
+
+
 def require_parameters(what: str, function: Callable[..., Any], known: Sequence[str]) -> None:
     """Raise DeclarationError if `function` has a parameter whose name is not in `known`."""
     for name in parameter_names(function):

@@ -12,7 +12,13 @@ from ..core.errors import DeclarationError
 from ..kernels.cpu.halves import MOVES
 from ..tensor.tensor import Tensor
 from .call import GeneralPath, as_operand_of, require_no
-from .declaration import BATCH_WORDS, parameter_names, require_parameters, require_word
+from .declaration import (
+    BATCH_WORDS,
+    later_results,
+    parameter_names,
+    require_parameters,
+    require_word,
+)
 from .node_writer import Gradient
 from .op import Given, Op, P, R, common_device, declarator, registrar
 from .route import (
@@ -233,8 +239,19 @@ class StructuredOp(GeneralPath[P, R]):
             given, usual = (*others, *attributes), (*[first] * len(others), *self.defaults)
             if all(one is other for one, other in zip(given, usual, strict=True)):
                 first.uniform_routes[self] = route
-        if not self.several:
-            write_short_path(self, self, len(route.more))
+        if (more := later_results(self.returns)) not in (None, len(route.more)):
+            raise DeclarationError(
+                f"{self.name}: its plan has {len(route.more) + 1} results, but the declaration "
+                f"returns {self.returns}; write -> tuple[Tensor, ...] with a Tensor for each"
+            )
+        self.write_short_path(more)
+
+    def write_short_path(self, more: int | None) -> None:
+        """Give the public function its short path, for `more` results after the first, unless their
+        number differs from call to call.
+        """
+        if not self.several and more is not None:
+            write_short_path(self, self, more)
 
     def _new_route(
         self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False

@@ -34,7 +34,7 @@ def channels_last_order(layout: Layout) -> tuple[int, ...] | None:
     return order
 
 
-def in_format_of(input: Tensor, result: Tensor) -> Any:
+def in_format_of(input: Tensor, result: Tensor | tuple[Tensor, ...]) -> Any:
     """Return a new result, or a tuple of results, in channels_last if input is in channels_last.
 
     Kernels write C order; the conversion copies the result once. Callers check

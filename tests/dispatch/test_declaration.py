@@ -102,6 +102,13 @@ def test_what_is_no_plan_is_refused_with_the_part_that_is_wrong(returned: Any, t
         op.public(fd.ones(3))
 
 
+def test_a_plan_with_other_results_than_the_declaration_is_refused() -> None:
+    op = structured_op(negative)
+    op.plan(lambda input: Plan((3,), input.dtype, extra_outputs=(((3,), input.dtype),)))
+    with pytest.raises(DeclarationError, match="has 2 results, but the declaration returns Tensor"):
+        op.public(fd.ones(3))
+
+
 def test_a_view_is_of_one_tensor_and_says_how_an_array_is_viewed() -> None:
     with pytest.raises(DeclarationError, match=r"mixed: a view is of one tensor, .* input, other"):
         ViewOp(mixed)

@@ -116,7 +116,7 @@ def triangular_solve(
     known_as="linalg_cholesky_ex",
     takes_complex=True,
 )
-def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
+def cholesky_parts(input: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     """Return the Cholesky factor, and for each matrix the order of the first leading minor that is
     not positive-definite (0 if all minors are positive-definite).
     """

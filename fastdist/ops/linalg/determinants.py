@@ -103,7 +103,7 @@ def det(input: Tensor) -> Tensor:
     known_as="linalg_slogdet",
     takes_complex=True,
 )
-def log_determinant(input: Tensor) -> Tensor:
+def log_determinant(input: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logarithm of the absolute value of the determinant, and its sign."""
 
 

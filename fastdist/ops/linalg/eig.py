@@ -28,7 +28,7 @@ from .matrix_checks import require_computable, require_computed, require_square
     known_as="linalg_eig",
     takes_complex=True,
 )
-def eig_parts(input: Tensor) -> Tensor:
+def eig_parts(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return eigenvalues, eigenvectors as columns, and a flag of failure for each matrix."""
 
 
@@ -74,7 +74,7 @@ def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     known_as="linalg_eigvals",
     takes_complex=True,
 )
-def eigvals_alone(input: Tensor) -> Tensor:
+def eigvals_alone(input: Tensor) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues alone, in less time than eig_parts; this op has no derivatives."""
 
 

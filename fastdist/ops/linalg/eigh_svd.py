@@ -33,7 +33,7 @@ from .matrix_checks import require_computable, require_computed, require_matrix,
     known_as="linalg_eigh",
     takes_complex=True,
 )
-def eigh_parts(input: Tensor, upper: bool) -> Tensor:
+def eigh_parts(input: Tensor, upper: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return eigenvalues in ascending order, eigenvectors as columns, and for each matrix
     whether the algorithm failed.
     """
@@ -104,7 +104,7 @@ def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     known_as="linalg_eigvalsh",
     takes_complex=True,
 )
-def eigenvalues(input: Tensor, upper: bool) -> Tensor:
+def eigenvalues(input: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues alone, in less time than eigh_parts; this op has no derivatives."""
 
 
@@ -164,7 +164,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     known_as="linalg_svd",
     takes_complex=True,
 )
-def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
+def svd_parts(input: Tensor, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return U, S, Vh, and for each matrix whether the algorithm failed."""
 
 
@@ -284,7 +284,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], full_matrices: b
     known_as="linalg_svdvals",
     takes_complex=True,
 )
-def singular_values(input: Tensor) -> Tensor:
+def singular_values(input: Tensor) -> tuple[Tensor, Tensor]:
     """Return the singular values alone, in less time than svd_parts; this op has no derivatives."""
 
 

@@ -40,7 +40,7 @@ from .matrix_checks import (
     known_as="linalg_solve_ex",
     takes_complex=True,
 )
-def solve_parts(a: Tensor, b: Tensor) -> Tensor:
+def solve_parts(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return X with a @ X = b, and one number per matrix, nonzero if that matrix is singular."""
 
 
@@ -117,7 +117,7 @@ def solve_ex(
     known_as="linalg_inv_ex",
     takes_complex=True,
 )
-def inverse_parts(input: Tensor) -> Tensor:
+def inverse_parts(input: Tensor) -> tuple[Tensor, Tensor]:
     """Return the inverse, and one number per matrix, nonzero if that matrix is singular."""
 
 

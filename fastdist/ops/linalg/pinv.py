@@ -43,7 +43,7 @@ from .matrix_checks import require_computed, require_matrix, require_square
     known_as="linalg_pinv",
     takes_complex=True,
 )
-def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
+def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the pseudoinverse, the singular values, and per matrix a flag, nonzero on failure."""
 
 

@@ -30,7 +30,7 @@ from .matrix_checks import require_computable, require_matrix
     known_as="linalg_qr",
     takes_complex=True,
 )
-def qr_parts(input: Tensor, mode: str) -> Tensor:
+def qr_parts(input: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     """Return Q and R; for mode "r", Q is empty."""
 
 
@@ -139,7 +139,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
     known_as="geqrf",
     takes_complex=True,
 )
-def reflectors(input: Tensor) -> Tensor:
+def reflectors(input: Tensor) -> tuple[Tensor, Tensor]:
     """Return R with the Householder vectors of Q below R's diagonal, and their scales tau."""
 
 

@@ -196,7 +196,7 @@ def attention_in_blocks(
     is_causal: bool,
     dropout: float,
     keeps: bool,
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return dropout(softmax(query @ key.T * factor + mask)) @ value. Further results are the
     logarithms of the sums of exp(score), and the weights that the kernel saves for the gradient, if
     `keeps` is true and there is no dropout. Several neighbouring heads of query share a head of key

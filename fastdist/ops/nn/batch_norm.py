@@ -35,7 +35,7 @@ from .norm_slopes import axes_of, batch_norm_slope
 )
 def normalize_channels(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return (channel - mean) / deviation * weight + bias for each channel. Further results are the
     means and variances of the channels.
     """
@@ -155,7 +155,7 @@ def normalize_channels_gradients(
     variance: Tensor,
     eps: float,
     is_whole: bool,
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of normalize_channels with respect to its inputs. If `is_whole` is
     false, the gradient with respect to the first input is empty. This op is not differentiable.
     """

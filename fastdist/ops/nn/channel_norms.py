@@ -33,7 +33,7 @@ _MOST_SAMPLES: Final = 256
 )
 def normalize_groups(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, num_groups: int, eps: float
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return (x - mean) / deviation * weight + bias for each group of channels of each sample.
     Further results are the means and deviations of the groups.
     """

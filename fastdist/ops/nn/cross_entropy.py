@@ -62,7 +62,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
 @structured("nn.loss.nll", fresh=True, homes="nowhere", known_as="nll_loss_forward", piecewise=True)
 def nll_kernel(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """Return the negative log likelihood of the target classes, and the sum of their weights."""
 
 
@@ -214,7 +214,9 @@ def nll_loss(
     homes="nowhere",
     known_as="nll_loss_forward",
 )
-def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
+def cross_entropy_rows(
+    input: Tensor, target: Tensor, reduction: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the cross entropy between rows of logits and their classes. Further results are
     exp(logits), with each row multiplied by a separate factor, and the sum of each such row.
     """

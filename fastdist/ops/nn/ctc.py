@@ -118,7 +118,9 @@ def _like(values: np.ndarray[Any, Any], other: Tensor) -> Any:
 
 
 @structured("nn.ctc.losses", fresh=True, homes="nowhere", known_as="_ctc_loss")
-def ctc_losses(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool) -> Tensor:
+def ctc_losses(
+    log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool
+) -> tuple[Tensor, Tensor]:
     """Return -log of the probability of each text. The second result is, for each step and letter,
     the log-probability that the steps so far read as the text up to this letter.
 

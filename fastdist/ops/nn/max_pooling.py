@@ -27,7 +27,7 @@ _ADAPTIVE = (0, 0, 0, 0)
     known_as="max_pool",
     piecewise=True,
 )
-def largest(input: Tensor, windows: Any, counts: Any) -> Tensor:
+def largest(input: Tensor, windows: Any, counts: Any) -> tuple[Tensor, Tensor]:
     """Return the maximum of each window over the last axes, and the maximum's flat index within the
     spatial axes. `windows` holds (kernel, stride, padding, dilation) of each axis.
     """

@@ -36,7 +36,7 @@ from .norm_slopes import layer_norm_slope, rms_norm_slope
 )
 def layer_norm_rows(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return (row - mean) / deviation * weight + bias for each row of a matrix."""
 
 
@@ -238,7 +238,7 @@ def _last_axes(
     known_as="_fused_rms_norm",
     node="mul",
 )
-def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
     """Return each row of a matrix divided by the root of its mean square, times weight."""
 
 

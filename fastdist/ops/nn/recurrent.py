@@ -125,7 +125,7 @@ def recurrent_sequence(
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the h of each step in packed rows, the last h, the last c (empty except for lstm), and
     two results that only the gradient uses.
 
@@ -277,7 +277,7 @@ def recurrent_sequence_gradient(
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of recurrent_sequence with respect to gates, h @ weight.T + bias, hx and
     cx. The second gradient is empty if it equals the first. g, last_h and last_c are the gradients
     of the results, or None. This op is not differentiable.

@@ -19,12 +19,12 @@ from .cumulative_sums import moved, recurrence
 
 
 @structured("reduce.scan.cummax", homes="nowhere", known_as="cummax")
-def cummax_along(input: Tensor, dim: int) -> Tensor:
+def cummax_along(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Return the cumulative maxima along dim, and their indices."""
 
 
 @structured("reduce.scan.cummin", homes="nowhere", known_as="cummin")
-def cummin_along(input: Tensor, dim: int) -> Tensor:
+def cummin_along(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Return the cumulative minima along dim, and their indices."""
 
 

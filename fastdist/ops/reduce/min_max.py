@@ -132,12 +132,12 @@ def _placed(op: StructuredOp) -> None:
 
 
 @structured("reduce.reductions.max_along", homes="nowhere", known_as="max")
-def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
+def max_along(input: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """Return the maximum along dim, and its first index."""
 
 
 @structured("reduce.reductions.min_along", homes="nowhere", known_as="min")
-def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
+def min_along(input: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """Return the minimum along dim, and its first index."""
 
 

@@ -20,7 +20,7 @@ from ..index.indexing import scatter_zeros
 
 
 @structured("reduce.sorting.sort", homes="nowhere", known_as="sort")
-def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
+def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     """Return input sorted along dim, and the indices of its elements."""
 
 
@@ -33,7 +33,7 @@ def _(input: Tensor, dim: int, descending: bool) -> Plan:
 
 
 @structured("reduce.sorting.topk", homes="nowhere", known_as="topk")
-def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
+def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
     """Return the k largest (or smallest) elements along dim in order, and their indices."""
 
 
@@ -53,7 +53,7 @@ def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
 @structured(
     "reduce.sorting.nth", fresh=True, homes="nowhere", known_as="kthvalue", batch="same axes"
 )
-def nth_along(input: Tensor, places: Tensor, dim: int) -> Tensor:
+def nth_along(input: Tensor, places: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Return the elements at the positions `places` (from 0) after a sort of input along dim, and
     their indices in input. NaN is sorted last; equal elements keep their order.
     """
