@@ -120,6 +120,9 @@ class ViewOp(StructuredOp[P, R]):
         return route
 
     def _find_short_path(self, route: Route, attributes: tuple[Any, ...]) -> None:
+        self.write_short_path(0)
+
+    def write_short_path(self, more: int | None) -> None:
         write_short_path(self, self, _see=see)
 
     def route_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Route:

@@ -51,9 +51,53 @@ def test_a_structured_op_shows_its_rules_and_kernels(capsys: pytest.CaptureFixtu
         "@structured(",
         "@softmax.vjp(",
         "@softmax.jvp",
+        "@softmax.plan",
         "fastdist.kernels.cuda.nn.softmax",
+        "def softmax(x: Array, out: Array, axis: int",  # the CPU kernel
+        "softmax(const Stored* in",  # nn/softmax.cu
+        "_layout = input._layout",  # the short path
     ):
         assert part in shown
+
+
+def test_a_view_shows_its_functions_and_its_short_path() -> None:
+    sections = dict(sections_of("transpose", fd.float32))
+    assert "out = _see(" in sections["short path, from its first call on"]
+    assert "def " in sections["view of a raw array"]
+
+
+def test_a_kernel_shows_the_texts_of_the_functions_that_it_calls() -> None:
+    sections = dict(sections_of("gather", fd.float32))
+    assert "__global__" in sections["CUDA text index/indexing.cu"]
+    assert "def gather(" in sections["CPU kernel"]
+
+
+@pytest.mark.parametrize(
+    ("name", "heading", "part"),
+    [
+        ("torch.mul", "declaration", "def mul("),
+        ("fastdist.sum", "declaration", "def sum("),
+        ("absolute", "declaration", "def abs("),
+        ("add_", "declaration", "def add("),
+        ("Tensor.clamp_", "composite: other ops compute it", "def clamp("),
+        ("Tensor.view", "declaration", "def view("),
+        ("Tensor.__mul__", "declaration", "def mul("),
+        ("nn.functional.softmax", "declaration", "def softmax("),
+        ("torch.linalg.qr", "composite: other ops compute it", "def linalg_qr("),
+        ("torch.special.expit", "declaration", "def sigmoid("),
+        ("sparse.mm", "function that calls ops", "def "),
+        ("getitem", "function that calls ops", "def "),
+    ],
+)
+def test_an_op_is_found_by_the_names_that_users_write(name: str, heading: str, part: str) -> None:
+    sections = dict(sections_of(name, fd.float32))
+    assert name in sections["name"] and part in sections[heading]
+
+
+def test_a_short_path_is_shown_for_all_results_of_the_op() -> None:
+    """The number of results is that of the annotation, which a call compares with the plan."""
+    shown = dict(sections_of("sort_along", fd.float32))["short path, from its first call on"]
+    assert shown.count("_shell()") == len(OPS["sort_along"](fd.ones(3), 0, False)) == 2
 
 
 def test_a_composite_shows_its_function(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,6 +109,9 @@ def test_a_composite_shows_its_function(capsys: pytest.CaptureFixture[str]) -> N
     ("words", "message"),
     [
         (["show", "mull"], "there is no op 'mull'; similar names: mul, matmul"),
+        (["show", "torch.mull"], "there is no op 'torch.mull'; similar names: mul, matmul"),
+        (["show", "nn.functional.sofmax"], "similar names: softmax, "),
+        (["show", "nn.Linear"], "there is no op 'nn.Linear'; similar names: linear, bilinear"),
         (["show", "mul", "--dtype", "Tensor"], "--dtype 'Tensor' is not a dtype"),
         ([], "the following arguments are required: command"),
     ],
