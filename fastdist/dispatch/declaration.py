@@ -9,11 +9,13 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from ..core.errors import DeclarationError
+from ..core.short_repr import short_repr
 from ..graph.node import node_of
 from ..tensor.tensor import Tensor
 
@@ -82,6 +84,7 @@ BATCH_WORDS: Final = {
 
 
 _TENSORS = ("Tensor", "Tensor | None", OPERAND)
+_WORD = re.compile(r"[^\W\d]\w*")
 _BUILTIN = frozenset(vars(builtins))
 
 
@@ -109,6 +112,48 @@ def require_parameters(what: str, function: Callable[..., Any], known: Sequence[
     """Raise DeclarationError if `function` has a parameter whose name is not in `known`."""
     for name in parameter_names(function):
         require_word(f"{what}: the name of a parameter", name, known)
+
+
+def require_texts(name: str, tensors: Sequence[str], body: Any, partials: Sequence[Any]) -> None:
+    """Raise DeclarationError unless `body` is a string and `partials`, if any, has one entry for
+    each tensor: a string, or None where there is no gradient.
+    """
+    fault = ""
+    if not isinstance(body, str):
+        fault = f"the body is {short_repr(body)}, expected a text in the scalar language"
+    elif not isinstance(partials, list | tuple):
+        given = f"{'the text ' * isinstance(partials, str)}{short_repr(partials)}"
+        fault = f"partials is {given}; expected a list with a text for each tensor, or no partials"
+    elif wrong := [one for one in partials if not isinstance(one, str | None)]:
+        expected = "expected a text, or None where there is no gradient"
+        fault = f"a partial is {short_repr(wrong[0])}, {expected}"
+    elif partials and len(partials) != len(tensors):
+        given = f"{len(partials)} partials were given for the tensors {', '.join(tensors)}"
+        fault = f"{given}; expected one for each, None where there is no gradient"
+    if fault:
+        raise DeclarationError(f"{name}: {fault}")
+
+
+def require_numbers(
+    name: str, attributes: Sequence[str], function: Callable[..., Any], texts: str
+) -> None:
+    """Raise DeclarationError unless each attribute is in one of the texts, and its default, if it
+    has one, is a number or None.
+    """
+    used = frozenset(_WORD.findall(texts)) if attributes else frozenset()
+    defaults = defaults_of(function)
+    for attribute in attributes:
+        if attribute not in used:
+            raise DeclarationError(
+                f"{name}: the body and the partials do not use the parameter {attribute}: use it, "
+                "or leave it out; a tensor is annotated Tensor"
+            )
+        default = defaults.get(attribute)
+        if not isinstance(default, int | float | complex | None):
+            raise DeclarationError(
+                f"{name}: the default of {attribute} is {short_repr(default)}, expected a number: "
+                "the body computes with it"
+            )
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

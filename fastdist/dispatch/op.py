@@ -27,6 +27,7 @@ from .declaration import (
     is_tensor,
     node_named,
     parameter_names,
+    require_word,
     shared,
     without_formula,
 )
@@ -273,7 +274,11 @@ def declarator(
             )
 
         def declare(function: Declared) -> AnyOp:
-            op = kind(function, *options, **named)
+            try:
+                op = kind(function, *options, **named)
+            except TypeError:
+                _require_options(function.__name__, kind, options, named)
+                raise
             if op.name in OPS:
                 raise DeclarationError(f"{op.name} is declared twice")
             OPS[op.name] = op
@@ -282,6 +287,20 @@ def declarator(
         return declare
 
     return with_options
+
+
+def _require_options(
+    name: str, kind: Any, options: tuple[Any, ...], named: Mapping[str, Any]
+) -> None:
+    """Raise DeclarationError if the class `kind` of ops does not take these options."""
+    signature = inspect.signature(kind)
+    known = [word for word in signature.parameters if word != "function"]
+    for word in named:
+        require_word(f"{name}: an option of the decorator", word, known)
+    try:
+        signature.bind(None, *options, **named)
+    except TypeError as fault:
+        raise DeclarationError(f"{name}: the options of the decorator: {fault}") from None
 
 
 def public_function(op: Op) -> Callable[..., Any]:

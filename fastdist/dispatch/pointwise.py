@@ -33,7 +33,9 @@ from .declaration import (
     OutRule,
     defaults_of,
     recorded_as,
+    require_numbers,
     require_parameters,
+    require_texts,
     require_word,
     shared,
 )
@@ -115,10 +117,17 @@ class PointwiseOp(GeneralPath[P, R]):
             self.out = OutRule(self.name, "kept", "apart")
         self.number_names, self.piecewise = self.attributes, piecewise
         count = len(self.tensors)
+        if not count:
+            raise DeclarationError(
+                f"{self.name}: a pointwise op takes a tensor, but no parameter is annotated Tensor"
+            )
         leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
         every = (*self.tensors, *self.attributes)
         exact = " ".join(self.attributes) if exact is None else exact
-        _require_texts(self.name, self.tensors, body, partials)
+        require_texts(self.name, self.tensors, body, partials)
+        require_numbers(
+            self.name, self.attributes, function, " ".join(map(str, (body, *partials, *tails)))
+        )
         self.text, self.tails = body, tuple(tails)
         self.partials = tuple(partials) or (None,) * count
         self.dtype_rule, self.takes_complex = dtype, takes_complex
@@ -484,25 +493,6 @@ class PointwiseOp(GeneralPath[P, R]):
             return (total,)
 
         carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
-
-
-def _require_texts(name: str, tensors: Sequence[str], body: Any, partials: Sequence[Any]) -> None:
-    """Raise DeclarationError unless `body` is a string and `partials`, if any, has one entry for
-    each tensor: a string, or None where there is no gradient.
-    """
-    fault = ""
-    if not isinstance(body, str):
-        fault = f"the body is {short_repr(body)}, expected a text in the scalar language"
-    elif isinstance(partials, str):
-        fault = f"partials is the text {partials!r}; expected a list with a text for each tensor"
-    elif wrong := [one for one in partials if not isinstance(one, str | None)]:
-        expected = "expected a text, or None where there is no gradient"
-        fault = f"a partial is {short_repr(wrong[0])}, {expected}"
-    elif partials and len(partials) != len(tensors):
-        given = f"{len(partials)} partials were given for the tensors {', '.join(tensors)}"
-        fault = f"{given}; expected one for each, None where there is no gradient"
-    if fault:
-        raise DeclarationError(f"{name}: {fault}")
 
 
 def _is_raw(tangent: Tensor, layout: Layout) -> bool:

@@ -44,7 +44,11 @@ class StructuredOp(GeneralPath[P, R]):
 
     `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input. Its
     other parameters name the values that it needs: out, `others` (the results after the first), the
-    inputs, the attributes, `<input>_layout`, `plan`. Only values that a vjp names are saved.
+    inputs, the attributes, `<input>_layout`, `plan`. Only values that a vjp names are saved. A
+    gradient that is None counts as zeros, as in `torch.autograd.Function`: the input's `grad` stays
+    None if nothing else contributes to it. An op that has floating results, but no vjp, declares
+    differentiable=False.
+
     `@op.jvp` decorates the function of the tangents `<input>_t` (None where there is no tangent).
     `linear=True` means that the jvp is the op itself, applied to the tangent. By default, only the
     first result has gradients and tangents. If `several` is true, all results have them: the
@@ -65,8 +69,9 @@ class StructuredOp(GeneralPath[P, R]):
     """
 
     __slots__ = (
-        "_jvp", "_jvp_needs", "_plan", "computes_in_out", "fresh", "kernel", "kernel_gradients",
-        "linear", "may_record", "on_device", "piecewise", "several", "takes_complex", "vjps",
+        "_jvp", "_jvp_needs", "_plan", "computes_in_out", "differentiable", "fresh", "kernel",
+        "kernel_gradients", "linear", "may_record", "on_device", "piecewise", "several",
+        "takes_complex", "vjps",
     )  # fmt: skip
     kind = "structured"
     keeps_order = False
@@ -90,6 +95,7 @@ class StructuredOp(GeneralPath[P, R]):
         piecewise: bool = False,
         computes_in_out: bool = False,
         kernel_gradients: bool = False,
+        differentiable: bool = True,
     ) -> None:
         super().__init__(function, known_as, node, homes, out, memory)
         require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
@@ -101,6 +107,7 @@ class StructuredOp(GeneralPath[P, R]):
         self.fresh = fresh
         self.kernel = kernel
         self.kernel_gradients = kernel_gradients
+        self.differentiable = differentiable
         self.linear = linear
         self.takes_complex = takes_complex
         self.piecewise = piecewise
@@ -141,12 +148,22 @@ class StructuredOp(GeneralPath[P, R]):
         """
         for input in inputs:
             require_word(f"{self.name}: the input of a vjp", input, self.tensors)
+        if not self.differentiable:
+            raise DeclarationError(
+                f"{self.name}: a vjp by {', '.join(inputs)} was given, but the declaration says "
+                "differentiable=False: leave one of them out"
+            )
         more = ("wanted",) if len(inputs) > 1 else ()
         of_results = ("grads", "outs") if self.several else ("g", "out", "others")
         known = (*of_results, "plan", *more, *self._names_of_inputs())
 
         def register_vjp(function: Callable[..., Any]) -> Callable[..., Any]:
             require_parameters(f"{self.name}: the vjp by {', '.join(inputs)}", function, known)
+            for input in inputs:
+                if input in self.vjps:
+                    raise DeclarationError(
+                        f"{self.name} has a vjp by {input} already: leave one of them out"
+                    )
             found = (function, parameter_names(function))
             self.vjps.update(dict.fromkeys(inputs, found))
             self.may_record = True
@@ -166,6 +183,9 @@ class StructuredOp(GeneralPath[P, R]):
         of_results = ("outs",) if self.several else ("out", "others")
         known = (*of_results, "plan", *tangents, *self._names_of_inputs())
         require_parameters(f"{self.name}: the jvp", function, known)
+        if self._jvp is not None or self.linear:
+            earlier = "is linear=True, so it is its own jvp" if self.linear else "has a jvp already"
+            raise DeclarationError(f"{self.name} {earlier}: leave one of them out")
         self._jvp, self._jvp_needs = function, parameter_names(function)
         return function
 
@@ -263,6 +283,11 @@ class StructuredOp(GeneralPath[P, R]):
         seen = outlines(self.name, self.tensors, operands) if kept else operands
         plan = self._plan(*seen, *attributes)
         require_declared_plan(self.name, plan)
+        if self.differentiable and not self.may_record and plan.dtype.may_have_gradient:
+            raise DeclarationError(
+                f"{self.name} has a result of {plan.dtype.name}, but no vjp: register one with "
+                f"@{self.name}.vjp, or declare differentiable=False for an op without gradients"
+            )
         given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
         if not self.takes_complex:
             require_no(self.called, "is_complex", (*given, plan.dtype))

@@ -62,6 +62,84 @@ def test_partials_as_one_text_are_refused() -> None:
         PointwiseOp(negative, "-input", "-g")
 
 
+@pytest.mark.parametrize("partials", [None, 3, {"input": "-g"}])
+def test_partials_that_are_no_list_are_refused(partials: Any) -> None:
+    with pytest.raises(DeclarationError, match=r"negative: partials is .*; expected a list with a"):
+        PointwiseOp(negative, "-input", partials)
+
+
+def number(dim: int) -> Tensor:
+    """Take no tensor."""
+
+
+def test_a_pointwise_op_without_tensors_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="number: a pointwise op takes a tensor, but no"):
+        PointwiseOp(number, "dim")
+
+
+def test_a_parameter_that_no_text_uses_is_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"mixed: the body .* do not use the parameter dim:"):
+        PointwiseOp(mixed, "input + other * dimension")
+    PointwiseOp(mixed, "input + other", ["g", "g * dim"])
+
+
+def moded(input: Tensor, mode: Any = "sum") -> Tensor:
+    """Take a tensor and a text."""
+
+
+def test_a_default_that_is_no_number_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="moded: the default of mode is 'sum', expected a n"):
+        PointwiseOp(moded, "input * mode")
+
+
+def test_an_unknown_option_of_a_decorator_is_refused_with_the_op_and_a_close_one() -> None:
+    with pytest.raises(DeclarationError, match=r"negative: an option .* is 'linaer', .* 'linear'"):
+        structured("shape.copying.cast", linaer=True)(negative)  # type: ignore[call-arg]
+    with pytest.raises(DeclarationError, match=r"negative: the options .* argument: 'kernel'"):
+        structured()(negative)  # type: ignore[call-arg]
+
+
+def test_a_second_vjp_or_jvp_is_refused() -> None:
+    op = structured_op()
+    op.vjp("input", "other")(lambda g: (g, g))
+    with pytest.raises(DeclarationError, match="mixed has a vjp by other already: leave one of th"):
+        op.vjp("other")(lambda g: g)
+    op.jvp(lambda input_t: input_t)
+    with pytest.raises(DeclarationError, match="mixed has a jvp already: leave one of them out"):
+        op.jvp(lambda input_t: input_t)
+
+
+def test_a_jvp_of_a_linear_op_is_refused() -> None:
+    op = StructuredOp(negative, "shape.copying.cast", linear=True)
+    with pytest.raises(DeclarationError, match="negative is linear=True, so it is its own jvp: le"):
+        op.jvp(lambda input_t: input_t)
+
+
+def test_a_floating_result_without_a_vjp_is_refused_unless_the_declaration_says_so() -> None:
+    op = structured_op(negative)
+    op.plan(lambda input: Plan(input.shape, input.dtype))
+    with pytest.raises(
+        DeclarationError, match=r"no vjp: register one with @negative\.vjp, or decl"
+    ):
+        op.public(fd.ones(3))
+    op = StructuredOp(negative, "shape.copying.cast", differentiable=False)
+    op.plan(lambda input: Plan(input.shape, input.dtype))
+    assert not op.public(fd.ones(3, requires_grad=True)).requires_grad
+    with pytest.raises(DeclarationError, match="the declaration says differentiable=False: leave"):
+        op.vjp("input")
+
+
+def test_none_as_a_gradient_counts_as_zeros() -> None:
+    op = structured_op(negative)
+    op.plan(lambda input: Plan(input.shape, input.dtype))
+    op.vjp("input")(lambda g: None)
+    x = fd.ones(3, requires_grad=True)
+    op.public(x).sum().backward()
+    assert x.grad is None
+    (op.public(x) + 2 * x).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2.0, 2.0, 2.0]
+
+
 def test_a_name_that_is_declared_twice_is_refused() -> None:
     def exp(input: Tensor) -> Tensor:
         """Return input."""
@@ -104,7 +182,7 @@ def test_what_is_no_plan_is_refused_with_the_part_that_is_wrong(returned: Any, t
 
 def test_a_plan_with_other_results_than_the_declaration_is_refused() -> None:
     op = structured_op(negative)
-    op.plan(lambda input: Plan((3,), input.dtype, extra_outputs=(((3,), input.dtype),)))
+    op.plan(lambda input: Plan((3,), fd.int64, extra_outputs=(((3,), fd.int64),)))
     with pytest.raises(DeclarationError, match="has 2 results, but the declaration returns Tensor"):
         op.public(fd.ones(3))
 

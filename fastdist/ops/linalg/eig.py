@@ -73,6 +73,7 @@ def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     batch="last axes",
     known_as="linalg_eigvals",
     takes_complex=True,
+    differentiable=False,
 )
 def eigvals_alone(input: Tensor) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues alone, in less time than eig_parts; this op has no derivatives."""

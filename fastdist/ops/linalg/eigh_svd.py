@@ -103,6 +103,7 @@ def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     batch="last axes",
     known_as="linalg_eigvalsh",
     takes_complex=True,
+    differentiable=False,
 )
 def eigenvalues(input: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues alone, in less time than eigh_parts; this op has no derivatives."""
@@ -283,6 +284,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], full_matrices: b
     batch="last axes",
     known_as="linalg_svdvals",
     takes_complex=True,
+    differentiable=False,
 )
 def singular_values(input: Tensor) -> tuple[Tensor, Tensor]:
     """Return the singular values alone, in less time than svd_parts; this op has no derivatives."""

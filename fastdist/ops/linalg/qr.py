@@ -138,6 +138,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
     batch="last axes",
     known_as="geqrf",
     takes_complex=True,
+    differentiable=False,
 )
 def reflectors(input: Tensor) -> tuple[Tensor, Tensor]:
     """Return R with the Householder vectors of Q below R's diagonal, and their scales tau."""

@@ -381,6 +381,7 @@ def _(
     fresh=True,
     homes="nowhere",
     known_as="_scaled_dot_product_flash_attention_backward",
+    differentiable=False,
 )
 def attention_gradient(
     g: Tensor,
@@ -427,7 +428,13 @@ def _(
     return Plan(layout.shape, layout.dtype, numbers, extra_outputs=(*more, of_mask))
 
 
-@structured("nn.attention.thinning", fresh=True, homes="nowhere", known_as="native_dropout")
+@structured(
+    "nn.attention.thinning",
+    fresh=True,
+    homes="nowhere",
+    known_as="native_dropout",
+    differentiable=False,
+)
 def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Tensor:
     """Return the factors by which dropout multiplies the weights: 0, or 1 / (1 - dropout).
 

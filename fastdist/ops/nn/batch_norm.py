@@ -146,6 +146,7 @@ def _(
     fresh=True,
     homes="nowhere",
     known_as="native_batch_norm_backward",
+    differentiable=False,
 )
 def normalize_channels_gradients(
     g: Tensor,

@@ -254,7 +254,13 @@ def _(input_t: Tensor | None, input: Tensor, target: Tensor, reduction: int) -> 
     return nll_kernel(tangent, target, None, NO_CLASS, reduction)[0]
 
 
-@structured("nn.cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
+@structured(
+    "nn.cross_entropy.losses",
+    fresh=True,
+    homes="nowhere",
+    known_as="nll_loss_forward",
+    differentiable=False,
+)
 def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tensor:
     """Return only the first result of cross_entropy_rows. This op is faster than that op, and has
     no derivatives.
@@ -307,6 +313,7 @@ def _(
     fresh=True,
     homes="nowhere",
     known_as="nll_loss_backward",
+    differentiable=False,
 )
 def cross_entropy_rows_gradient(
     input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int

@@ -171,7 +171,13 @@ def _gradient(
     return ctc_gradient(g, log_probs, letters, sizes, alpha, zero_infinity)
 
 
-@structured("nn.ctc.gradient", fresh=True, homes="nowhere", known_as="_ctc_loss_backward")
+@structured(
+    "nn.ctc.gradient",
+    fresh=True,
+    homes="nowhere",
+    known_as="_ctc_loss_backward",
+    differentiable=False,
+)
 def ctc_gradient(
     g: Tensor, log_probs: Tensor, letters: Tensor, sizes: Tensor, alpha: Tensor, zero_infinity: bool
 ) -> Tensor:

@@ -117,6 +117,7 @@ def _(
     fresh=True,
     homes="nowhere",
     known_as="native_layer_norm_backward",
+    differentiable=False,
 )
 def layer_norm_gradient(
     g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, deviation: Tensor

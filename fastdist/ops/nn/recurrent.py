@@ -264,6 +264,7 @@ def _(
     fresh=True,
     homes="nowhere",
     known_as="mkldnn_rnn_layer_backward",
+    differentiable=False,
 )
 def recurrent_sequence_gradient(
     hx: Tensor,

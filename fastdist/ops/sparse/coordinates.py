@@ -157,7 +157,13 @@ def flat_places(indices: Tensor, shape: Sequence[int]) -> Any:
     return wrap(made, layout_of(made, device))
 
 
-@structured("sparse.coordinates.gather_add", fresh=True, homes="nowhere", known_as="_sparse_addmm")
+@structured(
+    "sparse.coordinates.gather_add",
+    fresh=True,
+    homes="nowhere",
+    known_as="_sparse_addmm",
+    differentiable=False,
+)
 def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
     """Return in row i the sum of the rows of input at places[starts[i]:starts[i + 1]], each
     multiplied by its weight, if there are weights.
