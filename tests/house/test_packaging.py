@@ -135,6 +135,20 @@ def test_the_distribution_has_a_name_and_the_version_of_the_package(unpacked: Pa
     assert urls and all(f"https://pypi.org/project/{NAME}/" in url for url in urls)
 
 
+def test_the_description_names_files_of_the_sdist_and_links_to_none(unpacked: Path) -> None:
+    """On an index, a relative link or picture leads nowhere."""
+    (metadata,) = unpacked.glob("*.dist-info/METADATA")
+    head = HeaderParser().parsestr(metadata.read_text())
+    description, readme = str(head.get_payload()), (ROOT / "README.md").read_text()
+    assert head["Description-Content-Type"] == "text/markdown"
+    link = re.compile(r"\]\(([^)]+)\)")
+    assert [one for one in link.findall(description) if not one.startswith("https://")] == []
+    linked = {one for one in link.findall(readme) if "://" not in one}
+    assert len(linked) > 30 and linked <= files_of_the_tree()
+    assert [one for one in linked if f"`{one}`" not in description] == []
+    assert description.startswith(readme.partition("[")[0])
+
+
 def test_the_wheel_asks_for_what_it_cannot_do_without_alone(unpacked: Path) -> None:
     (metadata,) = unpacked.glob("*.dist-info/METADATA")
     required = HeaderParser().parsestr(metadata.read_text()).get_all("Requires-Dist", [])
