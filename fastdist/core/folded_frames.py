@@ -17,6 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from .caller_warning import is_ours
+from .generated_code import GENERATED
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -25,7 +26,7 @@ SWITCH = "FASTDIST_TRACEBACKS"
 # The file names of fastdist's code begin with one of these. The file name of a generated public
 # function is, for instance, `<fastdist add>`.
 OUR_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-OUR_FILES = (OUR_FOLDER, "<fastdist ")
+OUR_FILES = (OUR_FOLDER, GENERATED)
 # The programs of the demo. Their frames are shown, like those of a user's program.
 _EXAMPLES = os.path.join(OUR_FOLDER, "examples", "")
 

@@ -8,11 +8,11 @@ from types import FrameType
 from typing import Final
 
 from .caller_warning import is_ours
+from .generated_code import GENERATED
 
-# File names of generated code: public functions of ops, Nodes of a backward pass, derivatives.
-_GENERATED: Final = "<fastdist "
-_NODE: Final = "<fastdist Node of "
-_DERIVATIVE: Final = "<fastdist derivative "
+# File names of generated code begin so: Nodes of a backward pass, and derivatives.
+_NODE: Final = f"{GENERATED}Node of "
+_DERIVATIVE: Final = f"{GENERATED}derivative "
 _GRADIENT: Final = "the gradient of "
 # The modules that call composites and factories, which have no generated function. In a frame of
 # these modules, the variable `function` is the composite or the factory.
@@ -52,7 +52,7 @@ def _op_of(frame: FrameType) -> str:
         return f"{_GRADIENT}{name}"
     if code.co_filename.startswith(_DERIVATIVE):
         return ""  # the frame of the op is farther out on the stack
-    if code.co_filename.startswith(_GENERATED):
+    if code.co_filename.startswith(GENERATED):
         return code.co_name
     if code.co_name == "call" and frame.f_globals.get("__name__") in _CALLS:
         function = frame.f_locals.get("function")

@@ -8,6 +8,8 @@ import sys
 from types import FrameType
 from typing import Final
 
+from ..core.generated_code import GENERATED
+
 _ROOT: Final = os.path.dirname(os.path.dirname(__file__))
 # The folder that contains the package; after an editable install it is not in sys.path.
 _SOURCE: Final = os.path.dirname(_ROOT)
@@ -15,9 +17,8 @@ _ROOMS: Final = (
     *("concurrency", "core", "instrumentation", "language", "random_numbers", "system"),
     *("dispatch", "engine", "graph", "interpreters", "namespace", "ops", "profiler", "tensor"),
 )
-# The file names of frames between an op and its caller start with one of these. Generated code has
-# no file; its name starts with "<fastdist ".
-_MACHINERY: Final = ("<fastdist ", *[os.path.join(_ROOT, room, "") for room in _ROOMS])
+# The file names of frames between an op and its caller start with one of these.
+_MACHINERY: Final = (GENERATED, *[os.path.join(_ROOT, room, "") for room in _ROOMS])
 # Files of the frames between the call of a module and its `forward`.
 _BETWEEN: Final = tuple(
     [os.path.join(_ROOT, "nn", f"module{end}.py") for end in ("", "_hooks", "_ranges")]

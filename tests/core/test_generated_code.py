@@ -6,6 +6,7 @@ import inspect
 import linecache
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,6 +55,57 @@ print(before.startswith("def hypot(input, other"), written.startswith("def hypot
 print(len(before) < len(written), "def apply(" in inspect.getsource(type(node).apply))
 """
     assert run_script(script).split() == ["True"] * 4
+
+
+def test_generated_code_is_written_into_a_folder_where_coverage_tools_measure_it(
+    tmp_path: Path,
+) -> None:
+    script = """
+import sys
+import fastdist as fd
+x = fd.ones(3, requires_grad=True)
+def twice():
+    for _ in range(2):
+        fd.hypot(x, x).div(3).sum().backward()
+twice()
+ran = set()
+def trace(frame, event, argument):
+    if event == "line":
+        ran.add((frame.f_code.co_filename, frame.f_lineno))
+    return trace
+sys.settrace(trace)
+twice()
+sys.settrace(None)
+for file, line in sorted(ran):
+    if "<fastdist " in file:
+        print(file, line, sep=":")
+"""
+    runs = [run_script(script, FASTDIST_GENERATED=str(tmp_path / "texts")) for _ in range(2)]
+    lines = [line.rpartition(":") for line in runs[0].splitlines()]
+    assert runs[0] == runs[1]
+    texts = {file: Path(file).read_text().splitlines() for file, _, _ in lines}
+    names = {Path(file).name.rpartition(" ")[0] for file in texts}
+    assert {"<fastdist hypot", "<fastdist Node of hypot", "<fastdist Node of sum"} <= names
+    assert all(texts[file][int(number) - 1].strip() for file, _, number in lines)
+
+
+def test_the_running_op_is_named_if_generated_code_is_in_files(tmp_path: Path) -> None:
+    script = """
+import fastdist as fd
+from fastdist.core.running_op import running_op
+x = fd.ones(3, requires_grad=True)
+seen = []
+x.register_hook(lambda g: seen.append(running_op()))
+class Seen(fd.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        seen.append(running_op())
+        return super().__torch_function__(function, types, args, kwargs or {})
+fd.hypot(x, x.detach().as_subclass(Seen))
+print(*seen)
+"""
+    shown = [run_script(script, FASTDIST_GENERATED=folder) for folder in ("", str(tmp_path))]
+    assert "hypot" in shown[0] and shown[0] == shown[1]
 
 
 def test_a_traceback_shows_the_line_of_generated_code() -> None:
