@@ -15,10 +15,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -56,8 +57,8 @@ ROOMS = {
     ),
     "optim": Room(
         "optim",
-        ("optim", "optim.lr_scheduler"),
-        "Optimizers and schedules of learning rates: `from fastdist import optim`.",
+        ("optim", "optim.lr_scheduler", "optim.swa_utils"),
+        "Optimizers, schedules of learning rates and averages: `from fastdist import optim`.",
     ),
     "autograd": Room(
         "autograd, func",
@@ -72,15 +73,24 @@ ROOMS = {
     "data": Room("utils.data", ("utils.data",), "Data sets, samplers and loaders."),
     "amp": Room("amp", ("amp",), "Mixed precision."),
     "cuda": Room("cuda", ("cuda",), "GPUs, streams, events and captured graphs."),
+    "overrides": Room(
+        "overrides, library",
+        ("overrides", "library"),
+        "Classes that replace what functions do with their objects, and ops of your own.",
+    ),
+    "fx": Room("fx", ("fx",), "Recorded programs of modules, and changes to them."),
     "profiler": Room("profiler", ("profiler",), "Profiles of one process."),
     "utils": Room(
         "Utilities",
-        ("utils.checkpoint", "testing", "serialization", "random", "multiprocessing"),
-        "Recomputation, comparison, saved files, generators, processes.",
+        (
+            *("utils", "utils.checkpoint", "utils.dlpack", "utils.safetensors", "testing"),
+            *("serialization", "random", "multiprocessing", "futures"),
+        ),
+        "Recomputation, comparison, saved files, generators, processes, Futures.",
     ),
     "rpc": Room(
         "distributed.rpc",
-        ("distributed.rpc",),
+        ("distributed.rpc", "distributed.rpc.functions"),
         "Calls between workers: `import fastdist.distributed.rpc as rpc`.",
     ),
     "dist_autograd": Room(
@@ -90,8 +100,18 @@ ROOMS = {
     ),
     "distributed": Room(
         "distributed",
-        ("distributed",),
+        ("distributed", "distributed.device_mesh"),
         "Process groups and collectives: `import fastdist.distributed as dist`.",
+    ),
+    "distributed.store": Room(
+        "distributed.store, .rendezvous",
+        ("distributed.store", "distributed.rendezvous"),
+        "How the workers of a job find each other; see also [Launching](../docs/launching.md).",
+    ),
+    "distributed.elastic": Room(
+        "distributed.elastic",
+        ("distributed.elastic.multiprocessing.errors",),
+        "How a worker of `fastdist run` reports its error to the launcher.",
     ),
     "distributed.nn": Room(
         "distributed.nn, .optim",
@@ -177,6 +197,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages, the files to which they link, and the reference."""
+    from mkdocs.structure.files import File
+
     found = pages()
     for path in {*found, *(file for page in found for file in linked(page))}:
         name = path.relative_to(ROOT).as_posix()
@@ -217,7 +239,7 @@ def names_of(module: str) -> list[Shown]:
         return [Shown(module, f"fastdist.{module}", None)]
     room = importlib.import_module(f"fastdist.{module}")
     found = [(name, getattr(room, name, None)) for name in dir(room) if name[0] != "_"]
-    if not hasattr(room, "__all__") and module != "nn.functional":
+    if not hasattr(room, "__all__") and "__dir__" not in vars(room):
         # A file of functions: what it imports is not part of it.
         found = [pair for pair in found if getattr(pair[1], "__module__", "") == room.__name__]
     shown = [
@@ -296,41 +318,50 @@ def _page(title: str, text: str, shown: Iterable[Shown], seen: set[str]) -> str:
     # A name that several modules offer has its entry on the first page.
     new = [one for one in shown if one.path not in seen]
     seen.update(one.path for one in new)
-    parts = [
-        f"::: {one.path}\n    options:\n      heading: {one.name}\n      toc_label: {_last(one)}\n"
-        + ("      inherited_members: true\n" if _last(one) in SHOWS_BASES else "")
-        for one in new
-    ]
     table = _table("Name", "Summary", rows)
-    return f"# {title}\n\n{text}\n\n{table}\n\n" + "\n".join(parts)
+    entries = [_entry(one.path, one.name) for one in new]
+    return f"# {title}\n\n{text}\n\n{table}\n\n" + "\n".join(entries)
+
+
+def _entry(path: str, name: str, level: int = 2) -> str:
+    """Return the lines for which mkdocstrings writes the entry of a name."""
+    last = name.rpartition(".")[2]
+    options = {"heading": name, "toc_label": last, "heading_level": level}
+    if last in SHOWS_BASES:
+        options["inherited_members"] = "true"
+    lines = [f"      {option}: {value}\n" for option, value in options.items()]
+    return f"::: {path}\n    options:\n{''.join(lines)}"
 
 
 def _table(first: str, second: str, rows: Iterable[str]) -> str:
     return "\n".join([f"| {first} | {second} |", "|---|---|", *rows])
 
 
-def _last(one: Shown) -> str:
-    return one.name.rpartition(".")[2]
-
-
 def _tensor(by_room: dict[str, list[Shown]]) -> str:
-    """Return the page of Tensor: methods that are functions as well refer to these."""
+    """Return the page of Tensor: methods that are functions as well refer to these, and in-place
+    methods to their twins.
+    """
     functions = {one.name: one for shown in by_room.values() for one in shown}
-    names = [name for name in dir(fastdist.Tensor) if not name.startswith("_")]
-    rows = []
-    for name in names:
+    rows, entries = [], [_entry("fastdist.tensor.tensor.Tensor", "Tensor")]
+    for name in dir(fastdist.Tensor):
         found = inspect.getattr_static(fastdist.Tensor, name)
         found = found.__func__ if isinstance(found, staticmethod | classmethod) else found
-        doc = summary(found)
-        function = functions.get(name)
-        if function is not None and getattr(fastdist.Tensor, name) is function.found:
-            rows.append(f"| [`Tensor.{name}`][{function.path}] | {doc} |")
-        elif doc:
-            rows.append(f"| `Tensor.{name}` | {doc} |")
-    table = _table("Name", "Summary", rows)
-    head = "Methods and attributes. A name with a link is a function as well."
-    entry = "::: fastdist.tensor.tensor.Tensor\n    options:\n      heading: Tensor\n"
-    return f"# Tensor\n\n{head}\n\n{table}\n\n{entry}"
+        function = functions.get(name) or functions.get(name.removesuffix("_"))
+        if name.startswith("_") or not (doc := summary(found)):
+            continue
+        if function is not None and (name.endswith("_") or found is function.found):
+            path = function.path
+        elif name in vars(fastdist.Tensor):  # the entry of the class has it
+            path = f"fastdist.tensor.tensor.Tensor.{getattr(found, '__name__', name)}"
+        else:
+            path = f"fastdist.tensor.methods.TensorMethods.{name}"
+            entries.append(_entry(path, f"Tensor.{name}", level=3))
+        rows.append(f"| [`Tensor.{name}`][{path}] | {doc} |")
+    head = (
+        "Methods and attributes. The link of a name that is a function as well leads to the "
+        "function, and that of an in-place method to the one that returns a new tensor."
+    )
+    return f"# Tensor\n\n{head}\n\n{_table('Name', 'Summary', rows)}\n\n" + "\n".join(entries)
 
 
 def _commands() -> str:

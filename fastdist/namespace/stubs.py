@@ -19,7 +19,7 @@ from ..tensor.methods import TensorMethods
 from . import load
 from .attach import OPERATORS, UNARY_OPERATORS
 from .settings import SETTINGS
-from .stub_types import builtin, declarations, known
+from .stub_types import builtin, declarations, documented, known
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _HEADER = """# {what}. Written by fastdist/namespace/stubs.py.
@@ -160,7 +160,7 @@ def _property(name: str, value: property) -> Iterator[str]:
     assert value.fget is not None
     annotation = "bool" if name in _BOOLEAN else value.fget.__annotations__.get("return")
     kind = builtin(known(annotation))
-    yield f"@property\ndef {name}(self) -> {kind}: ...\n"
+    yield documented(f"@property\ndef {name}(self) -> {kind}: ...\n", value.__doc__)
     if value.fset is not None:
         yield f"@{name}.setter\ndef {name}(self, value: {kind}) -> None: ...\n"
 

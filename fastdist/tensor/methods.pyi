@@ -30,9 +30,14 @@ Indices = _Index | list[Any] | tuple[Any, ...]
 
 class TensorMethods:
     @property
-    def H(self) -> Tensor: ...
+    def H(self) -> Tensor:
+        """The adjoint of a matrix.
+
+        Raises  RuntimeError unless the tensor has 0 or 2 axes
+        """
     @property
-    def T(self) -> Tensor: ...
+    def T(self) -> Tensor:
+        """This tensor with its axes in the opposite order."""
     def __abs__(self) -> Tensor: ...
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
@@ -47,7 +52,13 @@ class TensorMethods:
         the result of an op.
         """
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """A dict that describes the memory of a tensor on a GPU. Numba, CuPy and others use the memory
+        through it without a copy. The dict includes the stream to wait for (version 3 of the
+        interface).
+
+        Raises  AttributeError for other devices; RuntimeError for a tensor that requires grad
+        """
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
         """Return a copy in separate memory, with a copy of `.grad`.
 
@@ -128,7 +139,8 @@ class TensorMethods:
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
     @property
-    def _base(self) -> Tensor | None: ...
+    def _base(self) -> Tensor | None:
+        """The base of this view; None for a tensor that is not a view."""
     def _indices(self) -> Any:
         """Return the indices of a sparse tensor, coalesced or not."""
     def _is_view(self) -> builtins.bool:
@@ -1102,7 +1114,8 @@ class TensorMethods:
     def cumsum_(self, dim: builtins.int, *, dtype: DTypeLike | None = None) -> Tensor:
         """In-place version of cumsum: writes the result into this tensor and returns it."""
     @property
-    def data(self) -> Tensor: ...
+    def data(self) -> Tensor:
+        """A tensor with the same memory, outside of the graph; an assignment replaces the memory."""
     @data.setter
     def data(self, value: Tensor) -> None: ...
     def deg2rad(self, *, out: Tensor | None = None) -> Tensor:
@@ -1604,13 +1617,18 @@ class TensorMethods:
                     [6, 8]])
         """
     @property
-    def grad(self) -> Tensor | None: ...
+    def grad(self) -> Tensor | None:
+        """The gradient that backward accumulated, for a leaf or for a result after `retain_grad`; None
+        if there is none yet.
+        """
     @grad.setter
     def grad(self, value: Tensor | None) -> None: ...
     @property
-    def grad_dtype(self) -> DType: ...
+    def grad_dtype(self) -> DType:
+        """The dtype of this tensor's gradient: the tensor's own dtype."""
     @property
-    def grad_fn(self) -> Any: ...
+    def grad_fn(self) -> Any:
+        """The Node that made this tensor; None for leaves."""
     def greater(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether input > other."""
     def greater_(self, other: Operand) -> Tensor:
@@ -1673,7 +1691,8 @@ class TensorMethods:
     def igammac_(self, other: Operand) -> Tensor:
         """Return the regularised upper incomplete gamma function Q(a, x) for a = input, x = other."""
     @property
-    def imag(self) -> Tensor: ...
+    def imag(self) -> Tensor:
+        """The imaginary part as a view; RuntimeError for a real tensor."""
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
@@ -1756,23 +1775,31 @@ class TensorMethods:
     def is_inference(self) -> builtins.bool:
         """Return False: tensors made in inference_mode are ordinary tensors."""
     @property
-    def is_ipu(self) -> builtins.bool: ...
+    def is_ipu(self) -> builtins.bool:
+        """False: no tensor here is on a Graphcore IPU."""
     @property
-    def is_leaf(self) -> builtins.bool: ...
+    def is_leaf(self) -> builtins.bool:
+        """Whether no recorded op made this tensor."""
     @property
-    def is_maia(self) -> builtins.bool: ...
+    def is_maia(self) -> builtins.bool:
+        """False: no tensor here is on a Microsoft Maia."""
     @property
-    def is_meta(self) -> builtins.bool: ...
+    def is_meta(self) -> builtins.bool:
+        """True for a tensor on the device "meta": it has a shape, strides and a dtype, but no data."""
     @property
-    def is_mkldnn(self) -> builtins.bool: ...
+    def is_mkldnn(self) -> builtins.bool:
+        """False: no tensor here is in oneDNN's format."""
     @property
-    def is_mps(self) -> builtins.bool: ...
+    def is_mps(self) -> builtins.bool:
+        """False: no tensor here is on an Apple GPU."""
     @property
-    def is_mtia(self) -> builtins.bool: ...
+    def is_mtia(self) -> builtins.bool:
+        """False: no tensor here is on a Meta accelerator."""
     def is_neg(self) -> builtins.bool:
         """Return whether the tensor is a lazily negated view, such as `imag` of a conjugated view."""
     @property
-    def is_nested(self) -> builtins.bool: ...
+    def is_nested(self) -> builtins.bool:
+        """False: no tensor here is nested."""
     def is_nonzero(self) -> builtins.bool:
         """Return whether the only element of input is not 0.
 
@@ -1781,7 +1808,8 @@ class TensorMethods:
     def is_pinned(self, device: DeviceLike = ...) -> builtins.bool:
         """Return whether the tensor is in pinned (page-locked) CPU memory."""
     @property
-    def is_quantized(self) -> builtins.bool: ...
+    def is_quantized(self) -> builtins.bool:
+        """False: no tensor here is quantized."""
     def is_same_size(self, other: Tensor) -> builtins.bool:
         """Return whether the shapes are equal."""
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
@@ -1791,15 +1819,20 @@ class TensorMethods:
         share_memory_() on the tensor or its base, in this process or in the process that sent it.
         """
     @property
-    def is_sparse(self) -> builtins.bool: ...
+    def is_sparse(self) -> builtins.bool:
+        """Whether the tensor is sparse, with coordinates and values."""
     @property
-    def is_sparse_csr(self) -> builtins.bool: ...
+    def is_sparse_csr(self) -> builtins.bool:
+        """False: no tensor here is sparse by rows."""
     @property
-    def is_vulkan(self) -> builtins.bool: ...
+    def is_vulkan(self) -> builtins.bool:
+        """False: no tensor here is on Vulkan."""
     @property
-    def is_xla(self) -> builtins.bool: ...
+    def is_xla(self) -> builtins.bool:
+        """False: no tensor here is on a TPU."""
     @property
-    def is_xpu(self) -> builtins.bool: ...
+    def is_xpu(self) -> builtins.bool:
+        """False: no tensor here is on an Intel GPU."""
     def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
         """Return whether |input - other| <= atol + rtol * |other|, element by element.
 
@@ -2233,9 +2266,14 @@ class TensorMethods:
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return X with A @ X = input; replaced by linalg.lu_solve."""
     @property
-    def mH(self) -> Tensor: ...
+    def mH(self) -> Tensor:
+        """This tensor with its last two axes swapped, and with complex numbers conjugated."""
     @property
-    def mT(self) -> Tensor: ...
+    def mT(self) -> Tensor:
+        """This tensor with its last two axes swapped; a 0-d tensor is returned unchanged.
+
+        Raises  RuntimeError for a 1-d tensor
+        """
     def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
         """Replace each element e by callable(e, x's element, y's element); this is slow.
 
@@ -2760,7 +2798,8 @@ class TensorMethods:
     def mvlgamma_(self, p: builtins.int) -> Tensor:
         """In-place version of mvlgamma: writes the result into this tensor and returns it."""
     @property
-    def name(self) -> None: ...
+    def name(self) -> None:
+        """None: tensors do not have names."""
     def nan_to_num(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return input with NaN and infinities replaced by numbers.
 
@@ -3152,7 +3191,8 @@ class TensorMethods:
                     [6, 8]])
         """
     @property
-    def output_nr(self) -> builtins.int: ...
+    def output_nr(self) -> builtins.int:
+        """The index of this tensor among the outputs of its grad_fn; 0 for a leaf."""
     def permute(self, *dims: Sizes) -> Tensor:
         """Return a view with the axes in the order dims.
 
@@ -3282,7 +3322,8 @@ class TensorMethods:
             fastdist.Size([6])
         """
     @property
-    def real(self) -> Tensor: ...
+    def real(self) -> Tensor:
+        """The real part of a complex tensor, as a view; a real tensor is returned unchanged."""
     @real.setter
     def real(self, value: Tensor) -> None: ...
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
@@ -3423,7 +3464,8 @@ class TensorMethods:
             tensor([1, 2, 2, 2])
         """
     @property
-    def requires_grad(self) -> builtins.bool: ...
+    def requires_grad(self) -> builtins.bool:
+        """Whether this tensor needs gradients."""
     @requires_grad.setter
     def requires_grad(self, value: builtins.bool) -> None: ...
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
@@ -3501,7 +3543,8 @@ class TensorMethods:
         Raises  RuntimeError for a tensor that does not require grad
         """
     @property
-    def retains_grad(self) -> builtins.bool: ...
+    def retains_grad(self) -> builtins.bool:
+        """Whether retain_grad was called on this result."""
     def roll(self, shifts: Any, dims: Sizes | None = None) -> Tensor:
         """Return a copy with elements shifted along dims; elements shifted past the end reappear at the
         front.
@@ -4575,7 +4618,8 @@ class TensorMethods:
             tensor([[1., 2.]])
         """
     @property
-    def volatile(self) -> builtins.bool: ...
+    def volatile(self) -> builtins.bool:
+        """False, as for PyTorch's tensors since 0.4."""
     def vsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
         """Return views of parts along the first axis; input must have at least two axes."""
     def where(self, condition: Operand, other: Operand) -> Tensor:
