@@ -3894,11 +3894,13 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
+            The length may be 0 if that of the axis is 0: the result is then one empty view.
         dim: The axis to divide.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
-        RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+        RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
+            one length is 0 although that of the axis is not.
         IndexError: dim is out of range.
 
     Example:
@@ -4452,11 +4454,13 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
+            The length may be 0 if that of the axis is 0: the result is then one empty view.
         dim: The axis to divide.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
-        RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+        RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
+            one length is 0 although that of the axis is not.
         IndexError: dim is out of range.
 
     Example:
@@ -4535,17 +4539,20 @@ def where(condition: Operand) -> tuple[Tensor, ...]:
     indices where it is true.
 
     Args:
-        condition: A tensor of bool.
+        condition: A tensor of bool, or of uint8 as in old programs: 0 is false. Without input and
+            other, a tensor of any dtype.
         input: The values where condition is true, a tensor or a number; None: see Returns.
         other: The values elsewhere; None: see Returns.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
-        of index tensors, as `nonzero(as_tuple=True)` returns.
+        A tensor of the broadcast shape of condition, input and other, in the dtype to which input
+        and other promote. With condition alone, a tuple of index tensors, as
+        `nonzero(as_tuple=True)` returns.
 
     Raises:
-        TypeError: An argument is neither a tensor nor a number.
+        TypeError: An argument is neither a tensor nor a number, or only one of input and other is
+            given.
         RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
 
     Example:
@@ -4559,17 +4566,20 @@ def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | N
     indices where it is true.
 
     Args:
-        condition: A tensor of bool.
+        condition: A tensor of bool, or of uint8 as in old programs: 0 is false. Without input and
+            other, a tensor of any dtype.
         input: The values where condition is true, a tensor or a number; None: see Returns.
         other: The values elsewhere; None: see Returns.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
-        of index tensors, as `nonzero(as_tuple=True)` returns.
+        A tensor of the broadcast shape of condition, input and other, in the dtype to which input
+        and other promote. With condition alone, a tuple of index tensors, as
+        `nonzero(as_tuple=True)` returns.
 
     Raises:
-        TypeError: An argument is neither a tensor nor a number.
+        TypeError: An argument is neither a tensor nor a number, or only one of input and other is
+            given.
         RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
 
     Example:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from ..core.dtypes import FLOAT8, DType, bool_, int64
+from ..core.dtypes import FLOAT8, DType, bool_, int64, uint8
 from ..core.errors import DeclarationError, DTypeError, NoKernelError, ShapeError
 from ..core.short_repr import short_repr
 from ..graph.modes import tls
@@ -365,12 +365,19 @@ class PointwiseOp(GeneralPath[P, R]):
         shape = self.shape_of(called.called, operands)
         casts: list[DType | None] = []
         for name, one in zip(form.body_names, (*operands, *numbers), strict=True):
-            if name in CONDITIONS and isinstance(one, Tensor) and one._layout.dtype is not bool_:
-                raise DTypeError(
-                    f"{self.called}: expected {name} to be a boolean tensor, got {one.dtype.name}"
-                )
-            is_right = name in CONDITIONS or not isinstance(one, Tensor)
-            casts.append(None if is_right or one._layout.dtype is compute else compute)
+            if not isinstance(one, Tensor):
+                casts.append(None)
+                continue
+            wanted = compute
+            if name in CONDITIONS:
+                wanted = bool_
+                # PyTorch takes uint8 for the condition of where, but not for masks.
+                if one._layout.dtype is not bool_ and (name, one.dtype) != ("condition", uint8):
+                    raise DTypeError(
+                        f"{self.called}: expected {name} to be a boolean tensor, got "
+                        f"{one.dtype.name}"
+                    )
+            casts.append(None if one._layout.dtype is wanted else wanted)
         tensors = self._as_tensors(form, (*tensors, *numbers), compute)
         order = order_of(layouts_of(operands), shape)
         dtype = bool_ if self.dtype_rule == "bool" else compute

@@ -3870,11 +3870,13 @@ class TensorMethods:
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
+                The length may be 0 if that of the axis is 0: the result is then one empty view.
             dim: The axis to divide.
             split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Raises:
-            RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+            RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
+                one length is 0 although that of the axis is not.
             IndexError: dim is out of range.
 
         Example:
@@ -4506,11 +4508,13 @@ class TensorMethods:
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
+                The length may be 0 if that of the axis is 0: the result is then one empty view.
             dim: The axis to divide.
             split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Raises:
-            RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+            RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
+                one length is 0 although that of the axis is not.
             IndexError: dim is out of range.
 
         Example:

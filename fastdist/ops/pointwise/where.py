@@ -15,17 +15,20 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     indices where it is true.
 
     Args:
-        condition: A tensor of bool.
+        condition: A tensor of bool, or of uint8 as in old programs: 0 is false. Without input and
+            other, a tensor of any dtype.
         input: The values where condition is true, a tensor or a number; None: see Returns.
         other: The values elsewhere; None: see Returns.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
-        A tensor of the broadcast shape of condition, input and other. With condition alone, a tuple
-        of index tensors, as `nonzero(as_tuple=True)` returns.
+        A tensor of the broadcast shape of condition, input and other, in the dtype to which input
+        and other promote. With condition alone, a tuple of index tensors, as
+        `nonzero(as_tuple=True)` returns.
 
     Raises:
-        TypeError: An argument is neither a tensor nor a number.
+        TypeError: An argument is neither a tensor nor a number, or only one of input and other is
+            given.
         RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
 
     Example:

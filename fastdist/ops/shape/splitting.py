@@ -298,11 +298,13 @@ def split(
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
+            The length may be 0 if that of the axis is 0: the result is then one empty view.
         dim: The axis to divide.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Raises:
-        RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+        RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
+            one length is 0 although that of the axis is not.
         IndexError: dim is out of range.
 
     Example:
@@ -341,9 +343,13 @@ def _sizes_of_parts(size_or_sections: Any, axis: int, n: int) -> list[int]:
     """Return the lengths of the parts of an axis of length n."""
     if hasattr(size_or_sections, "__index__"):
         size = size_or_sections.__index__()
-        if size < 0 or (size == 0 and n):
+        if size < 0:
             raise RuntimeError(
                 f"split expects split_size be non-negative, but got split_size={short_repr(size)}"
+            )
+        if size == 0 and n:
+            raise RuntimeError(
+                f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
             )
         return [min(size, n - start) for start in range(0, n, size or 1)] or [0]
     sizes = [size.__index__() for size in all_of(size_or_sections)]

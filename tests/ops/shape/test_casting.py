@@ -206,6 +206,13 @@ def test_split_takes_sizes_that_stand_for_integers() -> None:
         assert [part.tolist() for part in x.split(sizes)] == expected
 
 
+@pytest.mark.parametrize("split", [fd.split, fd.unsafe_split])
+def test_split_takes_a_length_of_0_for_an_empty_axis_alone(split: Callable[..., Any]) -> None:
+    assert [part.shape for part in split(fd.ones(3, 0), 0, 1)] == [(3, 0)]
+    with pytest.raises(RuntimeError, match="can only be 0 if dimension size is 0, but .* of 5"):
+        split(fd.ones(5), 0)
+
+
 def test_split_refuses_negative_sizes() -> None:
     with pytest.raises(RuntimeError, match="only non-negative entries"):
         fd.arange(4.0).split([-1, 5])
