@@ -9,6 +9,7 @@ import pytest
 import fastdist as fd
 from fastdist import func, nn
 from fastdist.tensor import pytree
+from tests.properties import Properties
 
 X = fd.tensor([1.0, 2.0, 3.0], dtype=fd.float64)
 Y = fd.tensor([4.0, 5.0, 6.0], dtype=fd.float64)
@@ -106,7 +107,28 @@ def test_whole_jacobians(jacobian: Any) -> None:
     assert found["t"][0][0].shape == (2, 3) and not found["t"][0][1].any()
     whole, aux = jacobian(lambda x: (2 * x, x), has_aux=True)(X)
     assert whole.equal(2 * fd.eye(3, dtype=fd.float64)) and aux.equal(X)
+    assert jacobian(lambda x: (x, 7), has_aux=True)(X)[1] == 7
     assert jacobian(jacobian(cubes))(X).equal(fd.diag(6 * X))
+
+
+@pytest.mark.parametrize("result", [3, None, (X, 3.0), {"a": X, "b": "c"}, (), []])
+@pytest.mark.parametrize("x", [X, X[:0]])
+def test_functions_whose_results_are_no_tensors_have_no_derivatives(
+    x: Any, result: Any, properties: Properties
+) -> None:
+    def f(x: Any) -> Any:
+        return result
+
+    calls: dict[str, Any] = {
+        "jacrev": lambda: func.jacrev(f)(x),
+        "jacfwd": lambda: func.jacfwd(f)(x),
+        "hessian": lambda: func.hessian(f)(x),
+        "vjp": lambda: func.vjp(f, x),
+        "jvp": lambda: func.jvp(f, (x,), (x,)),
+    }
+    for name, call in calls.items():
+        with properties(name), pytest.raises(RuntimeError, match="expected f to return"):
+            call()
 
 
 def test_second_derivatives() -> None:

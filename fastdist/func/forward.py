@@ -19,6 +19,7 @@ from .trees import (
     Build,
     argument_numbers,
     flatten,
+    flatten_result,
     of_argnums,
     require_tensors,
     split_aux,
@@ -81,7 +82,8 @@ def jvp(
         has_aux: Whether func returns (result, aux).
 
     Raises:
-        RuntimeError: The tangents do not fit primals in number, shape or dtype.
+        RuntimeError: The tangents do not fit primals in number, shape or dtype, or func returns
+            something other than tensors.
 
     Example:
         >>> from fastdist.func import jvp
@@ -106,7 +108,7 @@ def jvp(
     with dual_level():
         duals = build([make_dual(x, t) for x, t in zip(xs, ts, strict=True)])
         value, aux = split_aux(func(*duals), has_aux, "jvp")
-        ys, like = flatten(value)
+        ys, like = flatten_result(value, "jvp")
         pairs = [unpack_dual(y) for y in ys]
         others, same = flatten(aux)
         aux = same([unpack_dual(one).primal for one in others])
@@ -166,13 +168,15 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of func in forward mode, in jacrev's layout.
 
-    Raises  RuntimeError if argnums is out of range, ValueError for an integer argument
-
     Args:
-        func: The function.
+        func: The function; it returns a tensor, or a list, tuple or dict of tensors.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
         randomness: "error", "same" or "different", as for vmap, which computes the columns.
+
+    Raises:
+        RuntimeError: argnums is out of range, or func returns something other than tensors.
+        ValueError: An argument is a tensor of integers.
 
     Example:
         >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
@@ -190,8 +194,7 @@ def jacfwd(
                 given[i] = one
             return func(*given, **kwargs)
 
-        columns: list[list[Any]] = []
-        ys: list[Any] = []
+        columns, ys = list[list[Any]](), list[Any]()
         like: Build = tuple
         aux: Any = None
         for k, x in enumerate(xs):
@@ -202,8 +205,8 @@ def jacfwd(
         if not any(columns):
             # The inputs have no elements, so run func only for the shapes of its results.
             value = inner(*xs)
-            value, aux = value if has_aux else (value, None)
-            ys, like = flatten(value)
+            value, aux = split_aux(value, has_aux, "jacfwd")
+            ys, like = flatten_result(value, "jacfwd")
         blocks = []
         for j, y in enumerate(ys):
             block = [
@@ -213,8 +216,7 @@ def jacfwd(
                 for of, x in zip(columns, xs, strict=True)
             ]
             blocks.append(of_argnums(build(block), argnums))
-        result = like(blocks)
-        return (result, aux) if has_aux else result
+        return (like(blocks), aux) if has_aux else like(blocks)
 
     return folds(jacobian)
 
@@ -235,12 +237,13 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     """Return a function that computes the second derivatives of func: forward over reverse.
 
     Args:
-        func: The function; it returns one number.
+        func: The function; it returns a tensor of one element, or of several: then there are
+            second derivatives of each.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
 
     Raises:
         ValueError: An argument is not floating-point or complex.
-        RuntimeError: argnums is out of range.
+        RuntimeError: argnums is out of range, or func returns something other than tensors.
 
     Example:
         >>> from fastdist.func import hessian

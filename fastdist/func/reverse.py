@@ -30,6 +30,7 @@ from .trees import (
     Build,
     argument_numbers,
     flatten,
+    flatten_result,
     of_argnums,
     require_tensors,
     split_aux,
@@ -168,7 +169,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         has_aux: Whether func returns (result, aux).
 
     Raises:
-        RuntimeError: A primal is not floating-point.
+        RuntimeError: A primal is not floating-point, or func returns something other than tensors.
 
     Example:
         >>> from fastdist.func import vjp
@@ -180,7 +181,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         xs, build, fresh = _chosen(primals, tuple(range(len(primals))))
         with differentiating(xs):
             value, aux = split_aux(func(*fresh), has_aux, "vjp")
-        ys, like = flatten(value)
+        ys, like = flatten_result(value, "vjp")
 
     def pull(*cotangents: Any) -> Any:
         given, _ = flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
@@ -234,7 +235,8 @@ def jacrev(
         chunk_size: The number of rows per batch; all rows are one batch if it is None.
 
     Raises:
-        RuntimeError: argnums is out of range, or an argument is not floating-point.
+        RuntimeError: argnums is out of range, an argument is not floating-point, or func returns
+            something other than tensors.
 
     Example:
         >>> from fastdist.func import jacrev
@@ -249,7 +251,7 @@ def jacrev(
             xs, build, fresh = _chosen(args, argnums)
             with differentiating(xs):
                 value, aux = split_aux(func(*fresh, **kwargs), has_aux, "jacrev")
-            ys, like = flatten(value)
+            ys, like = flatten_result(value, "jacrev")
             blocks = []
             for y in ys:
                 rows = _rows(y, xs, chunk_size)

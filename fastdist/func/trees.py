@@ -29,6 +29,19 @@ def flatten(tree: Any) -> tuple[list[Any], Build]:
     return [leaves[i] for i in places], build
 
 
+def flatten_result(value: Any, what: str) -> tuple[list[Any], Build]:
+    """Flatten the result of a function that `what` differentiates.
+
+    Raises  RuntimeError if the result holds something other than tensors, or nothing
+    """
+    ys, build = flatten(value)
+    if not isinstance(value, Tensor):
+        require_tensors(value, RuntimeError, f"{what}(f): expected f to return only tensors")
+        if not ys:
+            raise RuntimeError(f"{what}(f): expected f to return a tensor, got {short_repr(value)}")
+    return ys, build
+
+
 def require_tensors(tree: Any, kind: type[Exception], expected: str) -> None:
     """Raise an error if a tree holds something other than tensors. Other values can be passed in
     arguments that argnums does not select, or in the function's closure.

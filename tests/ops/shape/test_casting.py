@@ -209,7 +209,7 @@ def test_split_takes_sizes_that_stand_for_integers() -> None:
 @pytest.mark.parametrize("split", [fd.split, fd.unsafe_split])
 def test_split_takes_a_length_of_0_for_an_empty_axis_alone(split: Callable[..., Any]) -> None:
     assert [part.shape for part in split(fd.ones(3, 0), 0, 1)] == [(3, 0)]
-    with pytest.raises(RuntimeError, match="can only be 0 if dimension size is 0, but .* of 5"):
+    with pytest.raises(RuntimeError, match=r"can only be 0 if dimension size is 0, but .* of 5"):
         split(fd.ones(5), 0)
 
 
