@@ -36,6 +36,8 @@ def batches(name: str, one: Case) -> list[list[fd.Tensor]]:
     return [as_tensors(one.arrays(f"{name} {seed}"), fd.float64) for seed in ("first", "second")]
 
 
+# Ops without a batching rule; docs/pytorch.md names them.
+LOOPS = {"histogramdd", "take_places"}
 # Ops whose results have a number of elements that depends on the values of the inputs.
 LENGTHS = {"bincount", "repeat_interleave", "take_places"}
 
@@ -55,7 +57,11 @@ def test_a_batch_of_calls_gives_what_each_call_gives(
         fd.manual_seed(3)
         expected = fd.stack([one.ours(*first), one.ours(*second)])
         fd.manual_seed(3)
-        found = vmap(one.ours, randomness="different")(*stacked)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            found = vmap(one.ours, randomness="different")(*stacked)
+        drops = [each for each in warned if "performance drop" in str(each.message)]
+        assert not drops or name in LOOPS
         assert found.shape == expected.shape and found.dtype is expected.dtype
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
     if one is CASES["one_hot"][0]:
