@@ -40,7 +40,7 @@ def require_ok(
         )
     if op is Op.JOIN:
         group = arguments[0].decode(errors="replace")
-        raise not_all_came(store, group, int(arguments[2]), names, waited_s)
+        raise not_all_joined(store, group, int(arguments[2]), names, waited_s)
     shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
     keys = ", ".join(f"/{one_line(name)}" for name in names[:8])
     num_keys = 1 if op is Op.POP else len(arguments)
@@ -80,7 +80,7 @@ def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[by
         )
 
 
-def not_all_came(
+def not_all_joined(
     store: str,
     group: str,
     world_size: int,
@@ -88,14 +88,16 @@ def not_all_came(
     waited_s: float,
     lost: StoreLostError | None = None,
 ) -> StoreTimeoutError:
-    """Return the error of a join whose members did not all come."""
+    """Return the error of a join that some members did not call in time."""
     why = "" if lost is None else f"; {lost}"
     ranks = one_line(", ".join(missing))
     more = [int(one.split()[0]) - 1 for one in missing[-1:] if re.fullmatch(r"\d{1,9} more", one)]
+    # Keys of the store itself begin with a zero byte.
+    place = store if group.startswith("\0") else f"{store}, key {group!r}"
     return StoreTimeoutError(
-        f"{len(missing) + sum(more)} of {world_size} ranks did not come within {waited_s:.4g} s: "
-        f"{ranks}; look for what ended them, or did not start them (join {group!r} at {store})"
-        f"{why}",
+        f"{len(missing) + sum(more)} of {world_size} ranks did not join within {waited_s:.4g} s: "
+        f"{ranks}; start a process for each rank, or read the output of a process that has ended "
+        f"(they meet at {place}){why}",
         missing,
     )
 

@@ -19,7 +19,7 @@ from fastdist.core.errors import (
 from fastdist.core.folded_frames import fold_methods
 from fastdist.distributed.sockets import JobSecret
 
-from .answers import Timeout, key_bytes, not_all_came, seconds, value_bytes
+from .answers import Timeout, key_bytes, not_all_joined, seconds, value_bytes
 from .requests import Op
 from .wait_log import WaitLog, name_ranks, speaks_for_node
 
@@ -368,12 +368,13 @@ class Store:
                 if left_s <= _LOOKS_S:
                     store, group = self._shown(arguments[0].decode())
                     told = (store, group, int(arguments[2]), late.missing, timeout_s)
-                    raise not_all_came(*told) from late
+                    raise not_all_joined(*told) from late
             look()
 
     def _join_aloud(self, arguments: list[bytes], timeout_s: float, who: str) -> list[bytes]:
         """Join, and log the missing members regularly."""
-        group, rank, world_size = arguments[0].decode(), int(arguments[1]), int(arguments[2])
+        store, group = self._shown(arguments[0].decode())
+        rank, world_size = int(arguments[1]), int(arguments[2])
         late = StoreTimeoutError("")
         with WaitLog(who, timeout_s) as line:
             for pause_s in line.pauses():
@@ -385,8 +386,8 @@ class Store:
                     missing = lost.missing or late.missing
                     if not missing:
                         raise
-                    told = (repr(self), group, world_size, missing, line.waited_s, lost)
-                    raise not_all_came(*told) from lost
+                    told = (store, group, world_size, missing, line.waited_s, lost)
+                    raise not_all_joined(*told) from lost
                 except StoreTimeoutError as error:
                     # An error without names: the store was too slow, so the last names are kept.
                     late = error if error.missing or not late.missing else late
@@ -396,7 +397,7 @@ class Store:
                         line.tell(name_ranks(ranks, world_size))
             if not late.missing:
                 raise late
-            raise not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
+            raise not_all_joined(store, group, world_size, late.missing, line.waited_s)
 
     def query_host(self, line: str = "") -> list[str]:
         """Make the store's host log `line`, if given; return the host and its refused connections.

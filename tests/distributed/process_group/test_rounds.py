@@ -37,7 +37,7 @@ def test_a_member_goes_on_to_the_latest_round_and_counts_on_from_there() -> None
 def test_who_waits_in_a_round_that_is_over_learns_which_member_has_given_it_up() -> None:
     store = HashStore()
     place = PrefixStore("gloo", begin_round(store, 0))
-    with pytest.raises(StoreTimeoutError, match=r"1 of 2 ranks did not come within 0\.01 s: 1"):
+    with pytest.raises(StoreTimeoutError, match=r"1 of 2 ranks did not join within 0\.01 s: 1"):
         place.join("members", 0, b"", 2, timedelta(seconds=0.01))
     for _ in range(2):
         begin_round(store, 1)

@@ -140,7 +140,7 @@ def test_ranks_that_protect_themselves_differently_do_not_meet(certificates: str
         second = group[1].run(start_with, "curve", "")
         assert second.startswith("AuthenticationError: the store at tcp://127.0.0.1:")
         first = group[0].run(end_of_start)
-        assert first.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in first
+        assert first.startswith("StoreTimeoutError") and "1 of 2 ranks did not join" in first
         assert group.end() == [0, 0]
     finally:
         group.kill()

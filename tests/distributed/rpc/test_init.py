@@ -92,7 +92,8 @@ def test_rank_0_hears_of_a_worker_with_another_secret_at_once_and_in_its_error()
         line, waited_s = group[0].run(warning)
         assert "a connection from 127.0.0.1 was refused at tcp://" in line and waited_s < 2.0
         told, _ = group[0].run(outcome)
-        assert told.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in told
+        assert told.startswith("StoreTimeoutError") and "1 of 2 ranks did not join" in told
+        assert re.search(r"they meet at TCPStore\('127\.0\.0\.1', \d+\), key '[^']+'\)", told)
         assert re.search(r"meanwhile: \d from 127\.0\.0\.1: it has another job secret", told)
         assert group.end() == [0, 0]
     finally:
@@ -100,7 +101,7 @@ def test_rank_0_hears_of_a_worker_with_another_secret_at_once_and_in_its_error()
 
 
 def ranks_that_did_not_come(told: str) -> str:
-    found = re.search(r"of \d+ ranks did not come within [\d.]+ s: ([\d, ]+);", told)
+    found = re.search(r"of \d+ ranks did not join within [\d.]+ s: ([\d, ]+);", told)
     assert found is not None, told
     return found[1]
 

@@ -94,7 +94,7 @@ def init_alone() -> str:
 @pytest.mark.one_in(4)
 def test_a_missing_worker_is_named_at_the_init_timeout() -> None:
     answer, _ = run_group(init_alone, 2)
-    assert answer.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in answer
+    assert answer.startswith("StoreTimeoutError") and "1 of 2 ranks did not join" in answer
 
 
 def begin_to_wait_after_rank_1() -> None:
@@ -130,7 +130,7 @@ def test_all_hear_who_is_missing_when_the_first_gives_up() -> None:
     answers = run_group(init_until_rank_0_gives_up, 2)
     for answer in answers:
         assert answer.startswith("StoreTimeoutError"), answer
-        assert re.search(r"1 of 3 ranks did not come within [\d.]+ s: 2;", answer), answer
+        assert re.search(r"1 of 3 ranks did not join within [\d.]+ s: 2;", answer), answer
     assert "was closed by its host" in answers[1], answers[1]
 
 

@@ -107,7 +107,7 @@ def test_the_time_in_which_the_store_was_found_is_part_of_the_init_timeout(
     )
     with pytest.raises(StoreTimeoutError) as told:
         rpc.init_rpc("w0", rank=0, world_size=2, rpc_backend_options=options)
-    waited = re.search(r"did not come within ([\d.]+) s: 1;", str(told.value))
+    waited = re.search(r"did not join within ([\d.]+) s: 1;", str(told.value))
     assert waited is not None
     assert 0.25 <= float(waited[1]) < 19.75
 

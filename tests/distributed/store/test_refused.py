@@ -148,7 +148,7 @@ def test_a_member_that_waits_in_vain_hears_it_from_the_host(host: Host) -> None:
     stranger(host.port)
     wait_until_counted(host, refusals.OTHER_KEY, 3)
     with TCPStore("127.0.0.1", host.port, secret=host.store.job_secret) as member:
-        told = f"2 of 3 ranks did not come.*meanwhile: {TRIED} from .*: it has another job secret"
+        told = f"2 of 3 ranks did not join.*meanwhile: {TRIED} from .*: it has another job secret"
         with pytest.raises(StoreTimeoutError, match=told):
             member.join("group", 1, b"", 3, 0.1, who="'w1' (rank 1)")
 
@@ -237,7 +237,7 @@ def test_a_master_that_waits_for_its_members_says_in_its_error_who_was_refused(p
             tell=tell,
         )
         stranger(port)
-        with pytest.raises(StoreTimeoutError, match=f"did not come.*{TRIED} from .*: it has an"):
+        with pytest.raises(StoreTimeoutError, match=f"did not join.*{TRIED} from .*: it has an"):
             waits.result(20)
     assert came
 

@@ -348,7 +348,7 @@ def test_the_constructor_names_how_many_workers_are_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "_GRACE_S", 10.0)
-    with pytest.raises(StoreTimeoutError, match="2 of 3 ranks did not come"):
+    with pytest.raises(StoreTimeoutError, match="2 of 3 ranks did not join"):
         TCPStore("127.0.0.1", 0, 3, is_master=True, timeout=0.1)
 
 

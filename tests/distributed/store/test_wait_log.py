@@ -218,7 +218,7 @@ def test_who_joins_in_vain_is_told_the_whole_time() -> None:
     began = time.monotonic()
     with HashStore() as store, pytest.raises(StoreTimeoutError) as told:
         store.join("group", 0, b"a", 3, 0.3, who="'w0' (rank 0)")
-    waited_s = _seconds_in(r"2 of 3 ranks did not come within ([\d.]+) s", told.value)
+    waited_s = _seconds_in(r"2 of 3 ranks did not join within ([\d.]+) s", told.value)
     assert told.value.missing == ("1", "2")
     assert 0.3 <= waited_s <= time.monotonic() - began + 0.001  # the message rounds to 1 ms
 
@@ -226,7 +226,7 @@ def test_who_joins_in_vain_is_told_the_whole_time() -> None:
 @pytest.mark.parametrize(
     ("who", "kind", "told"),
     [
-        ("'w1' (rank 1)", StoreTimeoutError, "1 of 3 ranks did not come within .*closed by its ho"),
+        ("'w1' (rank 1)", StoreTimeoutError, "1 of 3 ranks did not join within .*closed by its ho"),
         ("", StoreLostError, "was closed by its host; not there yet: 2$"),
     ],
 )
@@ -266,7 +266,7 @@ def test_who_joins_keeps_the_names_where_the_store_is_cut_off(
         joins = pool.submit(client.join, "group", 1, b"b", 2, 4.0, who="'w1' (rank 1)")
         assert has_told.wait(10)
         way.cut()
-        with pytest.raises(StoreTimeoutError, match="1 of 2 ranks did not come within") as told:
+        with pytest.raises(StoreTimeoutError, match="1 of 2 ranks did not join within") as told:
             joins.result(30)
         assert told.value.missing == ("0",)
 
