@@ -53,9 +53,9 @@ def run_by_name(arguments: Sequence[str]) -> int:
     if name in JOBS:
         return _start(program(name), rest)
     if name not in NAMES:
-        known = ", ".join([*NAMES, *JOBS])
-        near = did_you_mean(name, [*NAMES, *JOBS])
-        print(f"fastdist demo: unknown demo {name!r}; known: {known}{near}", file=sys.stderr)
+        known = ["digits", *NAMES, *JOBS]
+        told = f"known: {', '.join(known)}{did_you_mean(name, known)}"
+        print(f"fastdist demo: unknown demo {name!r}; {told}", file=sys.stderr)
         return _USAGE_ERROR
     status: int = program(name).main(rest)
     return status

@@ -101,8 +101,10 @@ def test_the_list_tells_of_every_demo(capsys: pytest.CaptureFixture[str]) -> Non
 def test_an_unknown_demo_is_told_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo", "char-lsmt"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("fastdist demo: unknown demo 'char-lsmt'; known: cnn, vae, ")
+    assert told.startswith("fastdist demo: unknown demo 'char-lsmt'; known: digits, cnn, ")
     assert told.endswith("; did you mean char-lstm?\n")
+    assert cli.main(["demo", "digit"]) == 2
+    assert capsys.readouterr().err.endswith("; did you mean digits?\n")
 
 
 @pytest.mark.parametrize(
