@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,6 +175,23 @@ def calls_of_each_kind_are_counted_while_they_are_under_way() -> None:
 )
 def test_metrics(group: Group, body: Any) -> None:
     group[0].run(body)
+
+
+def names_of_entries() -> list[str]:
+    rpc.enable_gil_profiling(True)
+    names = [*rpc.get_metrics(), *rpc.get_debug_info()]
+    rpc.enable_gil_profiling(False)
+    return names
+
+
+def test_the_page_explains_all_entries(group: Group) -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "metrics.md").read_text()
+    explained = set(re.findall(r"`((?:agent\.|num_)[\w.]+)`", text))
+    parts = {name.rpartition(".")[0] for name in explained if name.endswith((".NAME", ".DEVICE"))}
+    found = group[0].run(names_of_entries)
+    assert len(found) > 20
+    others = {name for name in found if name.rpartition(".")[0] not in parts}
+    assert others - explained == set()
 
 
 # ---- waits --------------------------------------------------------------------------------------
