@@ -48,9 +48,8 @@ class ImperativeEngine:
             RuntimeError: No backward pass is running.
 
         Example:
-            >>> import fastdist as fd
-            >>> x = fd.ones(1, requires_grad=True)
-            >>> queue = fd.autograd.Variable._execution_engine.queue_callback
+            >>> x = torch.ones(1, requires_grad=True)
+            >>> queue = torch.autograd.Variable._execution_engine.queue_callback
             >>> y = x * 2
             >>> handle = y.register_hook(lambda grad: queue(lambda: print("over")))
             >>> y.backward()

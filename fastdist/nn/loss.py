@@ -86,18 +86,27 @@ class NLLLoss(_WeightedLoss):
 class CrossEntropyLoss(_WeightedLoss):
     """Computes the mean of -log(softmax(input))[target].
 
-    The target holds class indices, or a probability for each class.
+    A call takes input, the unnormalized logits in a floating-point dtype, and target: indices of
+    classes in int64 or uint8, or a probability for each class in a floating-point dtype. It returns
+    a tensor of input's dtype.
+
+    Shape   input (N, C, ...) for C classes, or (C,); target (N, ...) or () for indices, and input's
+            shape for probabilities; the result (), or (N, ...) for reduction "none"
 
     Args:
-        weight: A weight for each class; 1 if None.
+        weight: A weight for each class, of shape (C,) and of input's dtype; 1 if None.
         size_average: Deprecated; None: see reduction.
         ignore_index: The class index that marks targets to leave out.
         reduce: Deprecated; None: see reduction.
-        reduction: "mean", "sum", or "none" for one loss per element.
-        label_smoothing: The fraction of the target that is spread evenly over all classes.
+        reduction: "mean", over the weights of the targets that are not left out, "sum", or "none"
+            for one loss per element.
+        label_smoothing: The fraction of the target that is spread evenly over all classes, 0 to 1.
 
     Raises:
         IndexError: In a call, a target is not a valid class index.
+        RuntimeError: In a call, the shapes or the dtypes do not fit, or label_smoothing is not in
+            its range.
+        ValueError: In a call, the batch sizes of input and target differ, or reduction is unknown.
 
     Example:
         >>> loss = nn.CrossEntropyLoss()

@@ -54,10 +54,8 @@ def all_reduce(
     Threads: any; collectives of one group run in the order of the calls.
 
     Example:
-        >>> import fastdist as fd
-        >>> from fastdist import distributed as dist
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> x = fd.ones(2)
+        >>> x = torch.ones(2)
         >>> dist.all_reduce(x)
         >>> x
         tensor([1., 1.])

@@ -66,10 +66,8 @@ class ProcessGroupGloo(ProcessGroup):
         StoreTimeoutError: Some members did not join in time.
 
     Example:
-        >>> import fastdist as fd
-        >>> from fastdist import distributed as dist
         >>> group = dist.ProcessGroupGloo(dist.HashStore(), 0, 1)
-        >>> x = fd.ones(2)
+        >>> x = torch.ones(2)
         >>> group.allreduce([x]).wait(), group.size()
         (True, 1)
     """

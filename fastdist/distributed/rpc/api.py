@@ -145,7 +145,8 @@ def rpc_sync(
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
-        args: Its positional arguments; none if None. Inside a context, tensors keep their history.
+        args: Its positional arguments, as a tuple or a list; none if None. Inside a context,
+            tensors keep their history.
         kwargs: The keyword arguments of func; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
@@ -242,7 +243,7 @@ def rpc_async(
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
-        args: The positional arguments of func; none if None.
+        args: The positional arguments of func, as a tuple or a list; none if None.
         kwargs: The keyword arguments of func; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
@@ -253,7 +254,8 @@ def rpc_async(
     Raises:
         RpcNotRunningError: RPC is not initialized on this worker.
         RpcError: The worker is unknown, or func or an argument cannot be pickled.
-        TypeError: func is not callable, or args is not a tuple.
+        TypeError: func is not callable, args is neither a tuple nor a list, or kwargs is not a
+            dict.
 
     Threads: any
 
@@ -347,7 +349,7 @@ def remote(
     Args:
         to: The name, id or WorkerInfo of the owner; may be this worker.
         func: A function that the owner can import, or a class, of which an object is created.
-        args: The positional arguments of func; none if None.
+        args: The positional arguments of func, as a tuple or a list; none if None.
         kwargs: The keyword arguments of func; none if None.
         timeout: Seconds that the owner may take to create the value; 0 sets no limit, -1 takes the
             options' rpc_timeout (60).
@@ -359,7 +361,8 @@ def remote(
     Raises:
         RpcNotRunningError: RPC is not initialized on this worker.
         RpcError: The worker is unknown, or func or an argument cannot be pickled.
-        TypeError: func is not callable, or args is not a tuple.
+        TypeError: func is not callable, args is neither a tuple nor a list, or kwargs is not a
+            dict.
 
     Threads: any
 

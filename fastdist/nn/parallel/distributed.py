@@ -60,11 +60,9 @@ class DistributedDataParallel(Module):
     Threads: only one thread at a time may use the module.
 
     Example:
-        >>> import fastdist as fd
-        >>> from fastdist import distributed as dist
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> model = fd.nn.parallel.DistributedDataParallel(fd.nn.Linear(2, 1))
-        >>> model(fd.ones(3, 2)).sum().backward()
+        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+        >>> model(torch.ones(3, 2)).sum().backward()
         >>> model.module.bias.grad
         tensor([3.])
         >>> dist.destroy_process_group()
