@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.dtypes import float64
 from ..core.folded_frames import fold_public
+from ..core.missing import show_public
 from ..core.short_repr import short_repr
 from ..graph.lazy_conj_neg import resolved
 from ..graph.modes import no_grad
@@ -423,3 +424,4 @@ def _check_batched_forward(check: _Check, func: Callable[..., Any], given: Seque
 
 
 fold_public(__name__)
+show_public(__name__)

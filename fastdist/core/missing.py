@@ -208,26 +208,33 @@ def explain_missing(*modules: str) -> None:
         show_public(module)
 
 
-def show_public(*modules: str) -> None:
-    """Let `dir` show only the public names of modules, for tab completion."""
+def show_public(*modules: str, also: Iterable[str] = ()) -> None:
+    """Let `dir` show only the public names of modules and those in `also`, for tab completion, and
+    so for the files of packages that are imported so far.
+    """
     for module in modules:
-        vars(sys.modules[module])["__dir__"] = functools.partial(public_names, module)
+        names = vars(sys.modules[module])
+        names["__dir__"] = functools.partial(public_names, module, also)
+        for value in list(names.values()):
+            if isinstance(value, ModuleType) and value.__name__.startswith(f"{module}."):
+                below = functools.partial(public_names, value.__name__)
+                vars(value).setdefault("__dir__", below)
 
 
 def public_names(module: str, also: Iterable[str] = ()) -> list[str]:
     """Return the public names of a module and those in `also`. The names of the module are those in
-    `__all__`; without `__all__`, the names of objects that fastdist defines.
+    `__all__`; without `__all__`, those of objects that the module, or one below it, defines.
     """
     names = vars(sys.modules[module])
     listed = names.get("__all__")
     if listed is None:
-        listed = [name for name, value in names.items() if _is_ours(value)]
+        listed = [name for name, value in names.items() if _is_of(module, value)]
     return sorted({name for name in (*listed, *also) if not name.startswith("_")})
 
 
-def _is_ours(value: object) -> bool:
+def _is_of(module: str, value: object) -> bool:
     home = getattr(value, "__module__", None)
-    return isinstance(home, str) and home.startswith(_PACKAGE)
+    return isinstance(home, str) and f"{home}.".startswith(f"{module}.")
 
 
 def load_later(module: str, places: Mapping[str, str]) -> None:
@@ -239,7 +246,7 @@ def load_later(module: str, places: Mapping[str, str]) -> None:
     """
     names = vars(sys.modules[module])
     names["__getattr__"] = functools.partial(_load, module, places)
-    names["__dir__"] = functools.partial(public_names, module, places)
+    show_public(module, also=places)
 
 
 def _load(module: str, places: Mapping[str, str], name: str) -> Any:

@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from .missing import find_late, instead
+from .missing import find_late, instead, public_names
 from .module_aliases import real_name, spec_of_alias
 from .refusing import refusing, refusing_class, rows_of_modules
 
@@ -50,6 +50,7 @@ def offer_refused(names: dict[str, Any]) -> None:
     public = sorted(name for name in refused if not name.startswith("_"))
     names["__all__"] = [*names.get("__all__", ()), *public]
     names["__getattr__"] = functools.partial(find_below, module)
+    names.setdefault("__dir__", functools.partial(public_names, module))
 
 
 def spec_of(name: str) -> ModuleSpec | None:

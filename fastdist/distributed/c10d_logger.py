@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from ..core.missing import show_public
 from . import distributed_c10d as c10d
 
 __all__: list[str] = []
@@ -57,3 +58,6 @@ def _exception_logger(func: Callable[P, T]) -> Callable[P, T]:
 def _time_logger(func: Callable[P, T]) -> Callable[P, T]:
     """Return the function unchanged: a log is not needed, as profiles have the calls' durations."""
     return func
+
+
+show_public(__name__)

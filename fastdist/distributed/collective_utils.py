@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
+from ..core.missing import show_public
 from .process_group.objects import all_gather_object, broadcast_object_list
 from .process_group.ranks import get_world_size
 
@@ -152,3 +153,6 @@ def _summarize_ranks(ranks: Iterable[int]) -> str:
         shown.append(f"{left[0]}" if count == 1 else f"{left[0]}:{stop}" + f":{step}" * (step != 1))
         left = left[count:]
     return ",".join(shown)
+
+
+show_public(__name__)

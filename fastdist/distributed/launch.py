@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from fastdist.core.missing import show_public
 from fastdist.launch.main import main as launch
 
 __all__ = ["main"]
@@ -25,6 +26,8 @@ def main(args: Sequence[str] | None = None) -> None:
     if status:
         sys.exit(status)
 
+
+show_public(__name__)
 
 if __name__ == "__main__":
     main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.device import Device
 from ..core.errors import DeviceError
+from ..core.missing import show_public
 
 __all__ = ["_remote_device"]
 
@@ -74,3 +75,6 @@ def _is_device(text: str) -> bool:
     except DeviceError:
         return False
     return True
+
+
+show_public(__name__)

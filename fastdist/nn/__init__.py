@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.missing import explain_missing, load_later
+from ..core.missing import explain_missing, load_later, show_public
+from ..namespace.load import FUNCTIONAL_NAMES
 from ..tensor.parameter import Parameter
 from . import functional, init, module_ranges, parameter
 from .activation import (
@@ -360,6 +361,7 @@ __all__ = [
 
 module_ranges.install()
 explain_missing(functional.__name__, init.__name__)
+show_public(functional.__name__, also=FUNCTIONAL_NAMES)
 # These modules are imported on first use, because all together they take 1.3 MB, and most programs
 # use few of them.
 _LATER = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.missing import show_public
 from ..ops.create.creation import empty_like, zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
@@ -73,3 +74,6 @@ class Adadelta(CountedOptimizer):
         weigh(delta, changes, squares, gradient, parameter, eps, decay)
         _forget(changes, delta, rho, 1.0 - rho)
         _descend(parameter, delta, group["lr"])
+
+
+show_public(__name__)

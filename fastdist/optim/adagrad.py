@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.missing import show_public
 from ..language.program import Program, read_program
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
@@ -117,3 +118,6 @@ class Adagrad(CountedOptimizer):
         rate = float(group["lr"] / (1.0 + (step - 1.0) * group["lr_decay"]))
         rate = -rate if group["maximize"] else rate
         step_rows("adagrad", gradient, [state["sum"], parameter], rate, group["eps"])
+
+
+show_public(__name__)

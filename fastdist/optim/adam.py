@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.missing import show_public
 from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
@@ -151,3 +152,6 @@ def _require_numbers(lr: Any, betas: tuple[Any, Any], *, in_list: bool) -> None:
                 raise ValueError(f"betas[{number}] as a Tensor {why}")
             if beta.numel() != 1:
                 raise ValueError(f"Tensor betas[{number}] must be 1-element")
+
+
+show_public(__name__)

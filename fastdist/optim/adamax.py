@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.missing import show_public
 from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
@@ -84,3 +85,6 @@ class Adamax(CountedOptimizer):
         state["exp_avg"] = zeros_like(parameter)
         state["exp_inf"] = zeros_like(parameter)
         return state
+
+
+show_public(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.missing import show_public
 from ..tensor.tensor import Tensor
 from .adam import Adam
 
@@ -71,3 +72,6 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+
+show_public(__name__)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, ClassVar
 
+from ..core.missing import show_public
 from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
@@ -124,3 +125,6 @@ class ASGD(CountedOptimizer):
         next_eta = float(lr / ((1.0 + lambd * lr * step) ** group["alpha"]))
         overwrite(kept, [next_eta, 1.0 / max(1.0, float(step) - group["t0"])])
         return [1.0 - lambd * eta, eta, group["weight_decay"], mu]
+
+
+show_public(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..core.missing import show_public
 from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad, no_grad
 from ..ops.create.creation import zeros_like
@@ -197,3 +198,6 @@ class LBFGS(Optimizer):
 
 def _number(x: Any) -> Any:
     return x.item() if isinstance(x, Tensor) else x
+
+
+show_public(__name__)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.missing import show_public
 from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
@@ -120,3 +121,6 @@ class NAdam(CountedOptimizer):
         now = lr * (1.0 - mu) / (1.0 - product)
         then = lr * ahead / (1.0 - product * ahead)
         return [1.0 - beta2**step, group["eps"], now, then]
+
+
+show_public(__name__)

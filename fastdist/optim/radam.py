@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, ClassVar
 
+from ..core.missing import show_public
 from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..ops.pointwise.where import where
@@ -123,3 +124,6 @@ def _adapted(group: Group, step: Any) -> list[Any]:
     if of_column:
         trust = where(length > 5.0, trust, 0.0)
     return [left1, group["lr"], left2**0.5, group["eps"], trust]
+
+
+show_public(__name__)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.missing import show_public
 from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
@@ -93,3 +94,6 @@ class RMSprop(CountedOptimizer):
         for name in ("square_avg", *names):
             state[name] = zeros_like(parameter)
         return state
+
+
+show_public(__name__)

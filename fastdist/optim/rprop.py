@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.missing import show_public
 from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
@@ -86,3 +87,6 @@ class Rprop(CountedOptimizer):
         state["prev"] = zeros_like(parameter)
         state["step_size"] = alike_in_parts(parameter, float(group["lr"]))
         return state
+
+
+show_public(__name__)

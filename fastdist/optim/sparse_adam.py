@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.missing import show_public
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .optimizer import Group, Optimizer
@@ -58,3 +59,6 @@ class SparseAdam(Optimizer):
         g = -gradient if group["maximize"] else gradient
         numbers = rate, float(beta1), float(beta2), group["eps"]
         step_rows("sparse_adam", g, [*means, parameter], *numbers)
+
+
+show_public(__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from ..core.missing import show_public
+
 __all__ = ["fill_uninitialized_memory"]
 
 fill_uninitialized_memory: bool
@@ -28,3 +30,5 @@ class _Switch(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Switch
+
+show_public(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 import fastdist
@@ -44,6 +45,19 @@ def test_dir_shows_what_a_module_defines_lists_or_has_in_pytorch() -> None:
         if path not in _OF_OTHER_MODULES
     }
     assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_dir_shows_no_imports_of_any_module_that_pytorch_has_too() -> None:
+    paths = Path(__file__).with_name("shared_modules.txt").read_text().split()
+    assert len(paths) > 200
+    found = {}
+    for path in paths:
+        module = importlib.import_module(f"fastdist.{path}")
+        listed = {*vars(module).get("__all__", ()), *_TYPES}
+        names = [name for name in dir(module) if name not in listed]
+        if imported := [name for name in names if name[0] == "_" or is_foreign(module, name)]:
+            found[path] = imported
+    assert found == {}
 
 
 def borrowed_names(module: ModuleType, in_pytorch: set[str]) -> list[str]:

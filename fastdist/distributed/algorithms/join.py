@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ...core.device import CPU
+from ...core.missing import show_public
 from ...tensor.tensor import from_array
 from ..data_parallel.same_model import broadcast_tensors
 from ..process_group.options import AllreduceOptions
@@ -225,3 +226,6 @@ class DataParallelJoinHook(JoinHook):
         named = (*model.module.named_parameters(), *model.module.named_buffers())
         broadcast_tensors(group, [one.detach() for _, one in named], int(last._array[0]))
         model.reducer.divisor, model._buffer_root = None, 0
+
+
+show_public(__name__)

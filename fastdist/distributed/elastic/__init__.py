@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...core.missing import show_public
 from ...core.refused import find_below
 
 __all__ = ["multiprocessing"]
@@ -20,3 +21,6 @@ else:
 
             return importlib.import_module(f"{__name__}.multiprocessing")
         return find_below(__name__, name)
+
+
+show_public(__name__)

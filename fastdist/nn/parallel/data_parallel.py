@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.device import Device
 from ...core.folded_frames import fold_public
+from ...core.missing import show_public
 from ...core.short_repr import short_repr
 from ...devices.gpus import device_count
 from ..module import Module
@@ -135,3 +136,4 @@ def _word(device: Device) -> Any:
 
 
 fold_public(__name__)
+show_public(__name__)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.caller_warning import warn_caller
 from ...core.device import CPU
+from ...core.missing import show_public
 from ...graph.modes import no_grad, tls
 from ...tensor.tensor import Tensor
 from ..lazy import LazyModuleMixin
@@ -423,3 +424,6 @@ def _checked_devices(
             f"{device_ids}, output_device {output_device}, and module parameters {devices}."
         )
     return list(device_ids) if device_ids else None
+
+
+show_public(__name__)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ...core.device import Device, current_gpu, use_gpu
+from ...core.missing import show_public
 from ...devices.backend import Stream, backend_of
 from ...graph.modes import inference_mode, is_grad_enabled, is_inference_mode_enabled
 from ...graph.modes import set_grad_enabled as grad_mode
@@ -131,3 +132,6 @@ def _gpu_of(device: Device | None) -> Iterator[None]:
     finally:
         backend.use(before)
         use_gpu(before)
+
+
+show_public(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.folded_frames import fold_public
+from ...core.missing import show_public
 from ..module import Module
 from .comm import as_devices, broadcast
 
@@ -79,3 +80,4 @@ def _parameter_like(tensor: Any, parameter: Any) -> Any:
 
 
 fold_public(__name__)
+show_public(__name__)

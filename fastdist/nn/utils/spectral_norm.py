@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ...core.folded_frames import fold_public
+from ...core.missing import show_public
 from ...core.short_repr import short_repr
 from ...graph.modes import no_grad
 from ...ops.create.random import randn
@@ -171,3 +172,4 @@ def remove_spectral_norm(module: M, name: str = "weight") -> M:
 
 
 fold_public(__name__)
+show_public(__name__)

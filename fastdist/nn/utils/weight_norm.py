@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ...core.caller_warning import warn_caller
 from ...core.folded_frames import fold_public
+from ...core.missing import show_public
 from ...tensor.parameter import Parameter
 from ...tensor.tensor import Tensor
 from ..module import Module
@@ -106,3 +107,4 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
 
 
 fold_public(__name__)
+show_public(__name__)

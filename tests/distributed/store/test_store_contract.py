@@ -238,7 +238,8 @@ def test_join_names_the_ranks_that_did_not_come(handles: Handles, pool: ThreadPo
     jobs = [pool.submit(handles.one.join, "init", rank, "", 4, 0.1) for rank in (0, 2)]
     for job in jobs:
         with pytest.raises(
-            StoreTimeoutError, match=r"^[23] of 4 ranks did not join.* 3;.*meet at .*, key '.*init'\)$"
+            StoreTimeoutError,
+            match=r"^[23] of 4 ranks did not join.* 3;.*meet at .*, key '.*init'\)$",
         ):
             job.result(10)
 

@@ -12,6 +12,7 @@ import enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ....core.missing import show_public
 from ....core.refused import find_below
 from . import debugging_hooks, default_hooks, powerSGD_hook
 
@@ -41,3 +42,5 @@ def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: A
 
 if not TYPE_CHECKING:
     __getattr__ = partial(find_below, __name__)
+
+show_public(__name__)

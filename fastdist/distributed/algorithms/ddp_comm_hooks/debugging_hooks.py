@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....concurrency.future import Future
+from ....core.missing import show_public
 from ....tensor.tensor import Tensor
 from ...data_parallel.grad_bucket import GradBucket
 
@@ -16,3 +17,6 @@ def noop_hook(_: Any, bucket: GradBucket) -> Future[Tensor]:
     future: Future[Tensor] = Future()
     future.set_result(bucket.buffer())
     return future
+
+
+show_public(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....concurrency.future import Future
 from ....core.dtypes import DType, bfloat16, float16
+from ....core.missing import show_public
 from ....graph.modes import no_grad
 from ....tensor.tensor import Tensor
 from ...data_parallel.grad_bucket import GradBucket
@@ -90,3 +91,6 @@ def fp16_compress_wrapper(hook: Hook) -> Hook:
 def bf16_compress_wrapper(hook: Hook) -> Hook:
     """Return a hook that converts each bucket to bfloat16 and passes it to `hook`."""
     return _wrapper(hook, bfloat16)
+
+
+show_public(__name__)

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from ....concurrency.future import Future
+from ....core.missing import show_public
 from ....tensor.tensor import Tensor
 from ...data_parallel.grad_bucket import GradBucket
 from ...process_group.subgroups import new_subgroups
@@ -69,3 +70,6 @@ def post_localSGD_hook(state: PostLocalSGDState, bucket: GradBucket) -> Future[T
     if state.subgroup is None:
         state.subgroup, _ = new_subgroups()
     return allreduce_hook(state.subgroup, bucket)
+
+
+show_public(__name__)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....concurrency.future import Future
 from ....core.device import CPU
-from ....core.missing import refusing
+from ....core.missing import refusing, show_public
 from ....graph.modes import no_grad
 from ....ops.linalg.qr import qr
 from ....ops.shape.joining import cat
@@ -194,3 +194,6 @@ def _orthogonal(state: PowerSGDState, matrix: Any) -> Any:
             column = column - other * (other * column).sum()
         columns.append(column / (column.norm() + state.orthogonalization_epsilon))
     return cat(columns, 1)
+
+
+show_public(__name__)

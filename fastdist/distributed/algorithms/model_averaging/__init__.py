@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ....core.missing import missing
+from ....core.missing import missing, show_public
 
 if not TYPE_CHECKING:
     _ROOMS = ("averagers", "hierarchical_model_averager", "utils")
@@ -20,3 +20,5 @@ if not TYPE_CHECKING:
         if name in _ROOMS:
             return importlib.import_module(f"{__name__}.{name}")
         raise missing(__name__, name)
+
+    show_public(__name__, also=_ROOMS)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ....core.missing import show_public
 from ...process_group.world import default_group
 from . import utils
 
@@ -72,3 +73,6 @@ class PeriodicModelAverager(ModelAverager):
         if after >= 0 and after % self.period == 0:
             utils.average_parameters_or_parameter_groups(params, self.process_group)
         self.step += 1
+
+
+show_public(__name__)

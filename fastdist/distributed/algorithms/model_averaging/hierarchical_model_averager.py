@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ....core.missing import show_public
 from ...process_group.subgroups import new_subgroups
 from . import averagers, utils
 
@@ -92,3 +93,6 @@ class HierarchicalModelAverager(averagers.ModelAverager):
             if group is not None:
                 utils.average_parameters_or_parameter_groups(params, group)
         self.step += 1
+
+
+show_public(__name__)

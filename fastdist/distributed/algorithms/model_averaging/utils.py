@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ....core.missing import show_public
 from ....graph.modes import no_grad
 from ....nn.parameter import Parameter
 from ....ops.shape.joining import cat
@@ -74,3 +75,6 @@ def average_parameters_or_parameter_groups(params: Iterable[Any], process_group:
         process_group: The group; the default group if None.
     """
     average_parameters(get_params_to_average(params), process_group)
+
+
+show_public(__name__)
