@@ -116,7 +116,7 @@ def all_gather_object_enforce_type(
     pg: Any,
     object_list: list[Any],
     obj: Any,
-    type_checker: Callable[[Any, Any], bool] = _is_same_type,
+    type_checker: Callable[[Any, Any], bool] | None = None,
 ) -> None:
     """Fill a list with the objects of all members, which must be of one type.
 
@@ -125,14 +125,14 @@ def all_gather_object_enforce_type(
         object_list: Receives the objects; its length is the size of the group.
         obj: This member's object.
         type_checker: Called with the first object and each other object; the result False is an
-            error.
+            error. If it is None, the types must be equal.
 
     Raises:
         TypeError: type_checker returned False for an object.
     """
     all_gather_object(object_list, obj, group=pg)
     for index, other in enumerate(object_list[1:], 1):
-        if not type_checker(object_list[0], other):
+        if not (type_checker or _is_same_type)(object_list[0], other):
             raise TypeError(
                 f"Object type at index {index} is {type(other)}, while first object type is "
                 f"{type(object_list[0])}"

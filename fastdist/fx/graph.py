@@ -155,11 +155,14 @@ class Graph:
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(
-        self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x
+        self, node: Node, arg_transform: Callable[[Node], Argument] | None = None
     ) -> Node:
-        """Add a copy of another graph's step, which reads arg_transform(n) instead of a Node n."""
-        args = map_arg(node.args, arg_transform)
-        kwargs = map_arg(node.kwargs, arg_transform)
+        """Add a copy of another graph's step, which reads arg_transform(n) instead of a Node n; the
+        same Nodes if arg_transform is None.
+        """
+        args, kwargs = node.args, node.kwargs
+        if arg_transform is not None:
+            args, kwargs = map_arg(args, arg_transform), map_arg(kwargs, arg_transform)
         made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         made.meta = dict(node.meta)
         return made

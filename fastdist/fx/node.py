@@ -171,7 +171,7 @@ class Node:
     def replace_all_uses_with(
         self,
         replace_with: Node,
-        delete_user_cb: Callable[[Node], bool] = lambda user: True,
+        delete_user_cb: Callable[[Node], bool] | None = None,
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
@@ -179,7 +179,7 @@ class Node:
 
         Args:
             replace_with: The Node to use instead.
-            delete_user_cb: Returns whether to change a given user.
+            delete_user_cb: Returns whether to change a given user; all are changed if it is None.
             propagate_meta: Whether to copy this Node's meta to replace_with, whose meta must be
                 empty.
         """
@@ -187,7 +187,7 @@ class Node:
             if replace_with.meta:
                 raise AssertionError("propagate_meta: replace_with already has meta")
             replace_with.meta.update(self.meta)
-        changed = [user for user in self.users if delete_user_cb(user)]
+        changed = [user for user in self.users if delete_user_cb is None or delete_user_cb(user)]
         for user in changed:
             user.replace_input_with(self, replace_with)
         return changed

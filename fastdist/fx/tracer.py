@@ -89,25 +89,26 @@ class Tracer(TracerBase):
 
     Args:
         autowrap_modules: Modules such as `math`. Calls of their functions with Proxies become
-            steps.
+            steps. `math` if None.
         autowrap_functions: Other functions whose calls with Proxies become steps.
         param_shapes_constant: Whether the program may read the shapes of parameters during tracing.
     """
 
     def __init__(
         self,
-        autowrap_modules: tuple[ModuleType, ...] = (math,),
+        autowrap_modules: tuple[ModuleType, ...] | None = None,
         autowrap_functions: tuple[Callable[..., Any], ...] = (),
         param_shapes_constant: bool = False,
     ) -> None:
         super().__init__()
+        modules = (math,) if autowrap_modules is None else autowrap_modules
         self._autowrap_function_ids = {
             id(one)
-            for module in autowrap_modules
+            for module in modules
             for name, one in vars(module).items()
             if not name.startswith("_") and callable(one)
         } | {id(one) for one in autowrap_functions}
-        self._autowrap_search = list(autowrap_modules)
+        self._autowrap_search = list(modules)
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths: dict[Module, str] | None = None
         self.proxy_buffer_attributes = False

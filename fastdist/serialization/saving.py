@@ -41,7 +41,7 @@ DEFAULT_PROTOCOL: Final = 2
 def save(
     obj: object,
     f: Any,
-    pickle_module: Any = pickle,
+    pickle_module: Any = None,
     pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
@@ -60,7 +60,7 @@ def save(
     Args:
         obj: A tensor, a state dict, or any object that can be pickled.
         f: A path, or a file object with `write`.
-        pickle_module: A pickle module to use instead of pickle.
+        pickle_module: A pickle module to use instead of pickle; pickle if None.
         pickle_protocol: The pickle protocol.
 
     Example:
@@ -109,7 +109,7 @@ def _content(
 ) -> tuple[bytes, list[Any]]:
     """Return the pickle, and the storages that it refers to."""
     stream = io.BytesIO()
-    if pickle_module is pickle:
+    if pickle_module is None or pickle_module is pickle:
         pickler: Any = _TorchPickler(stream, protocol)
     else:
         pickler = _pickler_of(pickle_module)(stream, protocol)

@@ -106,7 +106,7 @@ def checkpoint(
     function: Callable[..., Any],
     *args: Any,
     use_reentrant: bool | None = None,
-    context_fn: Callable[[], _Contexts] = noop_context_fn,
+    context_fn: Callable[[], _Contexts] | None = None,
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
@@ -131,7 +131,7 @@ def checkpoint(
         function: The function.
         *args: Its arguments.
         use_reentrant: See above; None means True, with a warning.
-        context_fn: Returns two context managers, for the first and the second run.
+        context_fn: Returns two context managers, for the first and the second run; none if None.
         determinism_check: "default" compares shapes, dtypes and devices of both runs; "none"
             compares only the number of saved tensors.
         debug: Whether an error names the lines that saved different tensors.
@@ -158,7 +158,7 @@ def checkpoint(
             f"{short_repr(determinism_check)}"
         )
     debug, early_stop = _chosen("debug", debug), _chosen("early_stop", early_stop)
-    first, second = context_fn()
+    first, second = (context_fn or noop_context_fn)()
     options = {"preserve": preserve, "compares": determinism_check == "default"}
     frame = Frame(function, (args, kwargs), second, debug=debug, early_stop=early_stop, **options)
     return _run_first(frame, first, function, args, kwargs)
@@ -171,7 +171,7 @@ def _chosen(name: str, given: bool) -> bool:
 
 
 def _require_plain(
-    kwargs: dict[str, Any], context_fn: Callable[[], _Contexts], debug: bool
+    kwargs: dict[str, Any], context_fn: Callable[[], _Contexts] | None, debug: bool
 ) -> None:
     """Raise ValueError for arguments that use_reentrant=True does not support."""
     if kwargs:
@@ -179,7 +179,7 @@ def _require_plain(
             f"Unexpected keyword arguments: {','.join(kwargs)}; with use_reentrant=True pass "
             "the function's arguments by position, or pass use_reentrant=False"
         )
-    if context_fn is not noop_context_fn or debug:
+    if context_fn not in (None, noop_context_fn) or debug:
         raise ValueError(
             "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
         )
