@@ -359,7 +359,7 @@ def public_function(op: Op) -> Callable[..., Any]:
     head = "".join(lines)
     tail = f"    return _general(({tensors}), ({attributes}), {out})\n"
     public = define(op, head + tail, names)
-    if aliased or lists:  # the signature shown to users omits NumPy's names
+    if op.formatted is None:  # users see the types of the declaration, without NumPy's names
         public.__signature__ = LateSignature(op.declared, op.has_out)  # type: ignore[attr-defined]
     op.written = (public, head, tail)
     return public

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import re
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,14 @@ def printed_by(name: str, examples: list[doctest.Example]) -> str:
     printed: list[str] = []
     doctest.DocTestRunner(verbose=False).run(test, out=printed.append)
     return "".join(printed)
+
+
+def test_signatures_show_types() -> None:
+    silent = {}
+    for name in NAMES:
+        with suppress(ValueError):  # Python's own classes have no signature
+            parameters = inspect.signature(object_of(name)).parameters.values()
+            open_ones = {one.name for one in parameters if one.annotation is one.empty}
+            silent[name] = open_ones - {"self"}
+    # clone takes the format of the memory too, which no declaration has.
+    assert {name for name, lacks in silent.items() if lacks} == {"clone"}
