@@ -29,7 +29,7 @@ from .kernel_cache import ENTRY, recorder
 from .numba_inlining import PART
 from .numba_passes import KernelCompiler
 from .object_emitter import NotForObjectsError, object_of_callback, object_of_entry
-from .source_stamp import sources_stamp
+from .source_stamp import module_stamp, text_stamp
 from .waiting import compiling
 
 # Typed as Any, because different versions of Numba annotate different parts.
@@ -62,7 +62,7 @@ class _Locator(_caching._CacheLocator):  # type: ignore[misc]
         self._py_file = py_file
         # The source comes from linecache: generated code has no file if no directory is writable.
         source = "".join(linecache.getlines(py_file)).encode()
-        self._stamp = hashlib.sha256(source).hexdigest()[:16] + sources_stamp()
+        self._stamp = text_stamp(source, py_func.__module__) + module_stamp("jit.compiler")
         self._line = py_func.__code__.co_firstlineno
 
     def get_cache_path(self) -> str:

@@ -19,7 +19,7 @@ from fastdist.language.scalar import PRIMITIVES, Call, Literal, Name, Node, walk
 from fastdist.system.cache_directory import load_generated
 
 from ..jit.kernel_cache import find_loop
-from ..jit.source_stamp import can_round_float16, sources_stamp
+from ..jit.source_stamp import can_round_float16
 from ..jit.waiting import describe_kernel
 
 _SAME: Final = "{0}"
@@ -254,7 +254,6 @@ class Source:
         return [
             *(f"# {tree!r}" for tree in self._trees),
             f"# {', '.join(f'{n} {d}' for n, d in zip(self._names, self._dtypes))} -> {self._out}",
-            f"# {sources_stamp()}",
             "import math",
             "from math import inf, nan",
             "import numpy as np",
