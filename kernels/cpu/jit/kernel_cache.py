@@ -2,8 +2,8 @@
 
 The name of a kernel has three parts: a module of kernels/cpu, a function of this module that makes
 the kernel (the maker), and the arguments of the maker. The module imports Numba, so the module is
-imported only if the store does not have the kernel. Then one process of the host compiles the
-kernel, and the others load the file that this process stored.
+imported only if the store does not have the kernel. Then one process of the host imports Numba and
+compiles the kernel, and the others wait for the file that this process stores.
 """
 
 # Note [Kernels without Numba] Importing Numba takes 0.5 s of CPU time and 100 MB, and the first
@@ -31,7 +31,7 @@ from .machine_code import MachineCode
 from .object_file import BrokenObjectError
 from .object_store import Stored
 from .source_stamp import can_load_objects, machine_stamp, module_stamp
-from .waiting import compiling, waiting_for
+from .waiting import compiling
 
 _logger = logging.getLogger(__name__)
 
@@ -326,12 +326,14 @@ def _find(
     if loaded is not None:
         return loaded
     what = f"the kernel {name} of {module}"
-    with time_range("fastdist::compile_kernel", "kernel compilation"), waiting_for(what):
-        maker = _maker(module, name)
-        with compiling(what), object_store.locked(text):
-            if key not in _found:
-                _found[key] = _made(stored, text, maker, make, from_code, notes_of, exact=exact)
-            return _found[key]  # type: ignore[no-any-return]
+    with (
+        time_range("fastdist::compile_kernel", "kernel compilation"),
+        compiling(what),
+        object_store.locked(text),
+    ):
+        if key not in _found:
+            _found[key] = _made(stored, text, make, from_code, notes_of, exact=exact)
+        return _found[key]  # type: ignore[no-any-return]
 
 
 def _load(
@@ -382,27 +384,27 @@ def _loaded(
 def _made(
     stored: Stored | None,
     text: str,
-    maker: Any,
     make: Callable[[Any], Kernel],
     from_code: Callable[[MachineCode, str], Kernel],
     notes_of: Callable[[Any], str],
     *,
     exact: bool,
 ) -> Kernel:
+    module, name, *_ = text.split("\n")
     if stored is not None and not stored.code:  # the kernel is in Numba's cache
         with _recording(None):
-            return make(maker)
+            return make(_maker(module, name))
     newer = object_store.read(text)
     if newer is not None and newer != stored:  # another process has compiled the kernel meanwhile
-        loaded = _loaded(newer, from_code, *text.split("\n")[:2])
+        loaded = _loaded(newer, from_code, module, name)
         if loaded is not None:
             return loaded
     noted = Recorder(exact=exact)
     with _recording(noted):
-        kernel = make(maker)
+        kernel = make(_maker(module, name))
     if noted.why_numba or len(noted.codes) != 1:
         why = noted.why_numba or f"it is made of {len(noted.codes)} compiled functions"
-        _logger.info("%s of %s needs Numba in each process: %s", *text.split("\n")[1::-1], why)
+        _logger.info("%s of %s needs Numba in each process: %s", name, module, why)
         object_store.write(text, Stored(b"", why))
     else:
         object_store.write(text, Stored(noted.codes[0], notes_of(kernel)))

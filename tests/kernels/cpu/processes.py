@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -40,6 +41,19 @@ def cache_with_runner(folder: Path) -> Path:
     objects.mkdir(0o700)
     shutil.copy(object_store._path_of(stored, key), objects)
     return folder
+
+
+def named_modules() -> set[str]:
+    """Return the modules of kernels/cpu whose names are strings in kernels/cpu, as the modules of
+    makers are.
+    """
+    files = list((ROOT / "kernels/cpu").rglob("*.py"))
+    modules = {".".join(x.relative_to(ROOT / "kernels/cpu").with_suffix("").parts) for x in files}
+    trees = [ast.parse(file.read_text()) for file in files]
+    strings = {
+        node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)
+    }
+    return modules & strings  # type: ignore[operator]
 
 
 def run_script(script: str, **environment: str) -> str:

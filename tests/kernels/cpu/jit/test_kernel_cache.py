@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.kernels.cpu.processes import (
+    ROOT,
     begin_fork,
     cache_with_runner,
+    named_modules,
     run_forked,
     run_script,
 )
@@ -63,6 +68,54 @@ def test_processes_that_want_a_kernel_at_once_compile_it_once(tmp_path: Path) ->
         told = out.read().decode()
     assert (told.count("compiled"), told.count("True")) == (1, 4)
     assert [path.suffix for path in (tmp_path / "objects").iterdir()] == [".object"]
+
+
+WAITER = """
+import sys
+from fastdist.kernels.cpu.jit import launch, object_store
+lock = object_store._lock_file
+def announced(path):
+    print("waits", flush=True)
+    return lock(path)
+object_store._lock_file = announced
+print(launch._runner() is not None, "numba" in sys.modules)
+"""
+
+
+def test_a_process_that_waits_for_a_kernel_of_another_does_not_load_numba(tmp_path: Path) -> None:
+    [kernel] = (cache_with_runner(tmp_path) / "objects").iterdir()
+    aside = kernel.rename(tmp_path / "aside")
+    with open(f"{kernel}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a process does that compiles the kernel
+        waiter = subprocess.Popen(
+            [sys.executable, "-c", WAITER],
+            cwd=ROOT,
+            env={**os.environ, "FASTDIST_CACHE_DIR": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with waiter:
+            assert waiter.stdout is not None
+            assert waiter.stdout.readline() == "waits\n"
+            aside.rename(kernel)
+            lock.close()
+            assert waiter.communicate(timeout=100)[0] == "True False\n"
+
+
+IMPORTER = """
+import importlib, threading
+from fastdist.kernels.cpu.jit import waiting
+importer = threading.Thread(target=lambda: [importlib.import_module(name) for name in MODULES])
+with waiting._State.lock:
+    importer.start()
+    importer.join(60)
+print(importer.is_alive())
+"""
+
+
+def test_no_module_of_a_maker_compiles_during_its_import() -> None:
+    modules = [f"fastdist.kernels.cpu.{name}" for name in named_modules()]
+    assert run_forked(IMPORTER.replace("MODULES", repr(modules))) == "False"
 
 
 @pytest.mark.one_in(3)

@@ -15,8 +15,8 @@ from fastdist.kernels.cpu.jit import source_stamp
 from fastdist.kernels.cpu.jit.source_stamp import module_stamp
 from fastdist.kernels.cpu.pointwise.numba_pointwise import Source
 from fastdist.language.scalar import parse
+from tests.kernels.cpu.processes import ROOT, named_modules
 
-ROOT = Path(__file__).parents[4]
 KERNELS = "fastdist.kernels.cpu"
 COMPUTING = ("fastdist.kernels", "fastdist.language", "fastdist.random_numbers")
 
@@ -52,19 +52,6 @@ def _imported_by(module: str) -> frozenset[str]:
     return frozenset(_imported(_path(module).read_text(), module))
 
 
-def _named_modules() -> set[str]:
-    """Return the modules of kernels/cpu whose names are strings in kernels/cpu, as the modules of
-    makers are.
-    """
-    files = list((ROOT / "kernels/cpu").rglob("*.py"))
-    modules = {".".join(x.relative_to(ROOT / "kernels/cpu").with_suffix("").parts) for x in files}
-    trees = [ast.parse(file.read_text()) for file in files]
-    strings = {
-        node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)
-    }
-    return modules & strings  # type: ignore[operator]
-
-
 def _change(source: str, change: pytest.MonkeyPatch) -> None:
     read = source_stamp._read
     change.setattr(source_stamp, "_read", lambda name: read(name) + b" " * (name == source))
@@ -83,7 +70,7 @@ def forgotten() -> Iterator[None]:
 
 
 def test_a_stamp_changes_with_each_source_that_a_module_imports_and_no_other() -> None:
-    named = _named_modules()
+    named = named_modules()
     assert {"kept_block_code", "rows.row_code", "nn.ctc_loops", "jit.compiler"} <= named
     # The generated loops import modules, too, in their text.
     dtype = np.dtype(np.float32)
