@@ -420,10 +420,11 @@ SMALL: Final[dict[str, Row]] = {
         Add("squares", "square(x - total * a)"),
         Add("rest", "x - total * a"),
     ),
-    # This kernel has one row; b is eps. `rest` corrects for the rounding of the mean.
+    # This kernel has one row; b is eps. `rest` corrects for the rounding of the mean. It is NaN or
+    # infinite if the total is infinite.
     "small_column_numbers": _exact(
         "total squares rest weight bias mean variance scale shift",
-        Map("mean", "total * a + rest * a"),
+        Map("mean", "where(isinf(total), total, total * a + rest * a)"),
         Map("variance", "squares * a - square(rest * a)"),
         Map("scale", "weight / sqrt(squares * a - square(rest * a) + b)"),
         Map("shift", "bias - rest * a * scale"),

@@ -30,6 +30,16 @@ def test_running_numbers_move_towards_those_of_a_batch(
     assert mean._version == variance._version == 1
 
 
+@pytest.mark.parametrize("shape", [(3, 2), (3, 2, 1), (1, 2, 3), (3000, 2)])
+def test_the_running_mean_of_an_infinite_channel_is_infinite(shape: tuple[int, ...]) -> None:
+    x = fd.zeros(shape)
+    x[0, :] = fd.tensor([fd.inf, -fd.inf]).view(2, *[1] * (x.ndim - 2))
+    mean, variance = fd.zeros(2), fd.ones(2)
+    F.batch_norm(x, mean, variance, training=True)
+    assert mean.tolist() == [fd.inf, -fd.inf]
+    assert bool(variance.isnan().all())
+
+
 def test_running_numbers_that_a_graph_has_saved_are_found_changed() -> None:
     x = fd.tensor(X).requires_grad_()
     mean, variance = fd.zeros(3), fd.ones(3)
