@@ -133,8 +133,12 @@ def logsumexp(x: Array, out: Array, axes: Axes) -> None:
 @silent
 def norm(x: Array, out: Array, axes: Axes, order: float) -> None:
     """Write (sum of |x|**order)**(1/order) over axes into out. Order 0 counts nonzero elements; inf
-    and -inf give the largest and the smallest |x|.
+    and -inf give the largest and the smallest |x|. The norm of one element is |x|: its powers would
+    underflow or overflow.
     """
+    if order and x.size == out.size:
+        np.copyto(out, np.abs(x).reshape(out.shape), casting="unsafe")
+        return
     if order == 2.0:
         np.sqrt(add_up(np.square(x), axes), out=out, casting="unsafe")
         return

@@ -275,8 +275,21 @@ def _norm_across(facts: CallFacts) -> Run | None:
     return norm
 
 
+@silent
+def _sizes(facts: CallFacts) -> Run | None:
+    """Return the function for norms of one element each."""
+    (shape, n, _), dtype, final = _axes(facts), facts.dtype, _final(facts)
+    if n != 1 or facts.numbers[1] == 0.0 or dtype != facts.dtypes[0]:
+        return None
+    absolute, empty = np.abs, np.empty
+    return lambda x: absolute(x, empty(shape, dtype)).reshape(final)
+
+
 @small("reduce.reductions.norm")
 def _norm(facts: CallFacts) -> Run | None:
+    sizes = _sizes(facts)
+    if sizes is not None:
+        return sizes
     if facts.numbers[1] == 2.0 and facts.small:
         return small_rows.reduced(facts, "small_norm") or _norm_across(facts)
     return long_rows.norm(facts) or _norm_across(facts)

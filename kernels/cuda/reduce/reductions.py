@@ -130,8 +130,11 @@ def logsumexp(x: Any, out: Any, axes: Axes) -> None:
 @only_launches
 def norm(x: Any, out: Any, axes: Axes, order: float) -> None:
     """Write (sum of |x|**order)**(1/order) over axes into out, in the dtypes of `sum`. Order 0
-    counts the nonzero elements, and order inf gives the largest |x|.
+    counts the nonzero elements, and order inf gives the largest |x|, as does any order for one
+    element.
     """
+    if order and x.size == out.size:
+        order = math.inf
     launch(plan_reduce(f"Norming<{_ORDERS.get(order, 'POWER')}>", x, out, axes, order))
 
 

@@ -191,6 +191,17 @@ def test_a_0d_array_is_a_row_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert place == 0
 
 
+@pytest.mark.parametrize("order", [1.5, 2.0, -2.0, 3.0])
+def test_the_norm_of_one_element_is_its_absolute_value(
+    monkeypatch: pytest.MonkeyPatch, order: float
+) -> None:
+    monkeypatch.setattr(reductions, "launch", lambda launches: run(launches, 0))
+    x = np.array([[1e-30], [-1e30]], np.float32)
+    out = np.empty(2, np.float32)
+    reductions.norm(x, out, (1,), order)
+    assert out.tolist() == np.abs(x[:, 0]).tolist()
+
+
 def test_reductions_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, numbers in NUMBERS.items():
         if name not in ("amax", "amin", "argmax", "argmin"):

@@ -118,6 +118,24 @@ def test_value_and_gradient_are_pytorch_s(name: str) -> None:
     np.testing.assert_allclose(x.grad.numpy(), gradient, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("order", [0.5, 1.0, 1.5, 2.0, INF, -INF])
+@pytest.mark.parametrize("large", [1e-30, -1e30])
+@pytest.mark.parametrize(
+    ("shape", "dims"),
+    [((), ()), ((1,), None), ((1, 3), 0), ((3, 1, 2), 1), ((70_000, 1, 1), (1, 2))],
+)
+def test_the_norm_of_one_element_is_its_absolute_value(
+    shape: tuple[int, ...], dims: Any, large: float, order: float
+) -> None:
+    x = fd.full(shape, large, dtype=fd.float32, requires_grad=True)
+    found = x.norm(order, dim=dims)
+    assert bool((found == x.detach().abs().reshape(found.shape)).all())
+    if order > 0:
+        found.sum().backward()
+        assert x.grad is not None
+        fd.testing.assert_close(x.grad, x.detach().sign())
+
+
 BESIDE: dict[str, Callable[..., Any]] = {
     "igamma": fd.igamma,
     "igammac": fd.igammac,
