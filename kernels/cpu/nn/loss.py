@@ -76,6 +76,13 @@ def nll(
 
     total gets the sum of the weights.
     """
+    if target.size and not x.size:  # there are no classes, so each sample must be ignored
+        counting = target[target != ignored]
+        if counting.size:
+            refuse_class(int(counting[0]), 0)
+        total.fill(0)
+        out.fill(np.nan if reduction == 1 else 0)
+        return
     index, own, counts = _chosen(x.shape, target, ignored)
     if weight is None and counts is None:
         # The common case in training; this branch takes a third of the time of the other.
@@ -107,6 +114,8 @@ def nll_gradient(
     reduction: int,
 ) -> None:
     """Write the gradient of nll by x into out: -weight[target] * g at each sample's class."""
+    if not out.size:
+        return
     index, own, counts = _chosen(out.shape, target, ignored)
     out.fill(0)
     parts = np.negative(np.divide(g, total) if reduction == 1 else g)

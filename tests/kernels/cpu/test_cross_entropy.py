@@ -29,3 +29,22 @@ def test_cross_entropy_is_the_same_where_nothing_is_kept_for_its_gradient(
         assert alone.numpy().tobytes() == kept.detach().numpy().tobytes()
         with fd.no_grad():
             assert not F.cross_entropy(leaf, target).requires_grad
+
+
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (2, 0, 3)])
+def test_without_classes_each_sample_must_be_ignored(loss: Any, shape: tuple[int, ...]) -> None:
+    x = fd.zeros(shape, requires_grad=True)
+    target = fd.full((*shape[:1], *shape[2:]) if len(shape) > 1 else (), 7)
+    values = {
+        reduction: loss(x, target, ignore_index=7, reduction=reduction)
+        for reduction in ("sum", "none", "mean")
+    }
+    assert values["sum"].item() == 0.0
+    assert values["none"].shape == target.shape and not values["none"].any()
+    assert values["mean"].isnan().item()
+    for value in values.values():
+        value.sum().backward()
+    assert x.grad is not None and x.grad.shape == shape
+    with pytest.raises(IndexError, match=r"Target 7 is out of bounds\. There are 0 classes"):
+        loss(x, target)
