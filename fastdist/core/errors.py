@@ -85,7 +85,9 @@ class DeviceError(FastdistError, RuntimeError):
 
 
 class KernelError(DeviceError):
-    """A kernel failed on a device; raised at the next synchronization with its stream."""
+    """A kernel that cannot be compiled, or that failed on a GPU; the latter is raised at the next
+    synchronization with its stream.
+    """
 
 
 class OutOfMemoryError(DeviceError, MemoryError):

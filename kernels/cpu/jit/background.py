@@ -28,6 +28,7 @@ from typing import ClassVar
 from fastdist.core.errors import DeviceError
 from fastdist.system.unused_memory import release_unused_memory
 
+from .machine_code import can_execute
 from .waiting import compiling_for_nobody
 
 VARIABLE = "FASTDIST_START"
@@ -59,11 +60,14 @@ class _State:
 
 
 def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
-    """Let the background thread call compile_it, unless the key is queued already.
+    """Let the background thread call compile_it, unless the key is queued already, or the system
+    does not let compiled code run.
 
     Thread  any
     Raises  the error of an earlier compile_it of this key, once; the next call queues the key again
     """
+    if not can_execute():
+        return
     with _State.lock:
         error = _State.errors.pop(key, None)
         if error is None and key not in _State.keys:

@@ -23,11 +23,12 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from fastdist.core.errors import KernelError
 from fastdist.instrumentation.time_ranges import time_range
 from fastdist.system.unused_memory import release_unused_memory
 
 from . import object_store
-from .machine_code import MachineCode
+from .machine_code import MachineCode, can_execute
 from .object_file import BrokenObjectError
 from .object_store import Stored
 from .source_stamp import can_load_objects, machine_stamp, module_stamp
@@ -192,7 +193,9 @@ def is_function_stored(module: str, maker: str, *given: Any) -> bool:
 def _is_stored(key: tuple[str, str, str], *, exact: bool) -> bool:
     if key in _found:
         return True
-    stored = object_store.read(_text_of(key, exact=exact)) if can_load_objects() else None
+    if not (can_load_objects() and can_execute()):
+        return False
+    stored = object_store.read(_text_of(key, exact=exact))
     return stored is not None and bool(stored.code)
 
 
@@ -318,6 +321,13 @@ def _find(
 ) -> Kernel:
     """Return a stored kernel, or compile it with make(maker) and store it."""
     module, name, _ = key
+    what = f"the kernel {name} of {module}"
+    if not can_execute():
+        raise KernelError(
+            f"{what} cannot be compiled, because the system does not let this process make memory "
+            "executable: allow it (MemoryDenyWriteExecute=no for a systemd service, execmem for "
+            "SELinux), or set FASTDIST_START=numpy, with which NumPy computes most ops"
+        )
     if not can_load_objects():
         kernel = make(_maker(module, name))
         _found[key] = kernel
@@ -325,7 +335,6 @@ def _find(
     text, stored, loaded = _load(key, from_code, exact=exact)
     if loaded is not None:
         return loaded
-    what = f"the kernel {name} of {module}"
     with (
         time_range("fastdist::compile_kernel", "kernel compilation"),
         compiling(what),

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import mmap
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -66,6 +67,18 @@ _NEAR: Final = 1 << 31
 def known_symbols() -> frozenset[str]:
     """Return the names of all symbols that object code may need."""
     return _OF_C | _OF_PYTHON | _OF_NUMPY.keys() | _OF_NUMBA.keys()
+
+
+@functools.cache
+def can_execute() -> bool:
+    """Return whether the system lets this process make memory executable."""
+    if sys.platform != "linux":
+        return True
+    base, size = _map(mmap.PAGESIZE), mmap.PAGESIZE
+    try:
+        return not _python().mprotect(base, size, _READ | _EXECUTE)
+    finally:
+        _python().munmap(base, size)
 
 
 class _Method(ctypes.Structure):
@@ -158,9 +171,7 @@ def _address_of(name: str) -> int:
 def _mapped(image: Image, needed: dict[str, int]) -> int:
     """Map memory, write the linked image into it, and return the memory's address."""
     size = max(image.size, mmap.PAGESIZE)
-    base = _python().mmap(None, size, _READ | _WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    if base in (None, ctypes.c_void_p(-1).value):
-        raise OSError(ctypes.get_errno(), "no memory for the code of a kernel")
+    base = _map(size)
     try:
         linked = _linked(image, base, needed)
         ctypes.memmove(base, linked, len(linked))
@@ -169,6 +180,13 @@ def _mapped(image: Image, needed: dict[str, int]) -> int:
     except BaseException:
         _python().munmap(base, size)  # none of the code has run
         raise
+    return base
+
+
+def _map(size: int) -> int:
+    base = _python().mmap(None, size, _READ | _WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if base in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), "no memory for the code of a kernel")
     return int(base)
 
 

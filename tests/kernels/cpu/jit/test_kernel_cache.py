@@ -145,6 +145,29 @@ print(launch._job_runner() is not None)
         assert run_forked(script.replace("BREAKS", breaks), **environment) == "True"
 
 
+REFUSED = """
+import fastdist as torch
+from fastdist.kernels.cpu.jit import machine_code
+machine_code._python().mprotect = lambda *given: -1  # as systemd's MemoryDenyWriteExecute does
+x = torch.ones(1000, 1000)
+for _ in range(2):
+    try:
+        print((x * 2).sum(-1).sum().item())
+    except RuntimeError as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("has_kernels", [False, True])
+def test_an_error_says_how_to_let_compiled_code_run(tmp_path: Path, has_kernels: bool) -> None:
+    environment = {} if has_kernels else {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    found = run_forked(REFUSED, **environment).splitlines()
+    assert found[0] == found[1]
+    assert found[0].startswith("KernelError the kernel compile_loop of pointwise.numba_pointwise")
+    assert "MemoryDenyWriteExecute=no" in found[0] and "FASTDIST_START=numpy" in found[0]
+    assert run_forked(REFUSED, FASTDIST_START="numpy", **environment) == "2000000.0\n2000000.0"
+
+
 PROFILED = """
 import fastdist as torch
 x = torch.ones(300, 300)
