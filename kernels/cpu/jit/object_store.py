@@ -76,7 +76,10 @@ def write(key: str, stored: Stored) -> None:
         try:
             file.write(_sealed(stored, key))
             file.flush()
-            os.replace(file.name, _path_of(folder, key))
+            path = _path_of(folder, key)
+            with contextlib.suppress(OSError):
+                os.rmdir(path)  # an empty folder of this name would prevent the rename
+            os.replace(file.name, path)
         except BaseException:
             os.unlink(file.name)
             raise

@@ -107,9 +107,11 @@ def test_what_neighbours_may_have_left_in_the_folder_is_neither_read_nor_waited_
     path.unlink()
     path.mkdir()
     assert read("key") is None
-    write("key", KERNEL)  # no error, although a folder has this name
-    path.rmdir()
-    write("key", KERNEL)
+    (path / "file").touch()
+    write("key", KERNEL)  # no error, although a folder with a file has this name
+    (path / "file").unlink()
+    write("key", KERNEL)  # an empty folder is replaced
+    assert read("key") == KERNEL
     path.chmod(0o666)
     assert read("key") is None
     path.chmod(0o644)
