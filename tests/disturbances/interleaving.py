@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from tests.disturbances.opcodes import trace_opcodes
+from tests.disturbances.opcodes import FIRST_CALL_IS_BLIND, trace_opcodes
 
 _DEADLINE_S = 20.0
 # After this time the second thread is done, or it waits for a lock of the first thread.
 _BLOCKED_S = 0.005
 
 Step = Callable[[], object]
+Prepare = Callable[[], tuple[Step, Step]]
 
 
 class _Stop:
@@ -27,10 +28,17 @@ class _Stop:
         self._within = within
         self._before: Callable[[FrameType, str, Any], Any] | None = None
 
-    def watch(self) -> None:
-        """Start to count the instructions of the calling thread."""
-        self._before = sys.gettrace()
+    def prepared(self, prepare: Prepare) -> tuple[Step, Step]:
+        """Start to trace the calling thread, and return two steps. The instructions from then on
+        count.
+        """
+        self._before, number, self._left = sys.gettrace(), self._left, sys.maxsize
         trace_opcodes(self._trace)
+        if FIRST_CALL_IS_BLIND:
+            prepare()[0]()
+        steps = prepare()
+        self._left = number
+        return steps
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         if not frame.f_code.co_filename.endswith(self._within):
@@ -49,39 +57,41 @@ class _Stop:
         return self._trace
 
 
-def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
+def interleave(prepare: Prepare, number: int, *within: str) -> bool:
     """Stop `first` before its instruction `number`, run `second` completely, and continue `first`.
 
-    Only instructions in files whose names end with one of `within` count. If `second` waits for a
-    lock that `first` holds, `first` continues meanwhile. Return False if `first` has fewer
-    instructions.
+    `prepare` returns both; the thread of `first` calls it. Only instructions in files whose names
+    end with one of `within` count. If `second` waits for a lock that `first` holds, `first`
+    continues meanwhile. Return False if `first` has fewer instructions.
 
-    Raises  any exception of `first` or `second`
+    Raises  any exception of `prepare`, `first` or `second`
     """
-    stop, errors = _Stop(number, within), list[BaseException]()
+    stop, errors, steps = _Stop(number, within), list[BaseException](), list[Step]()
+    is_over = threading.Event()
 
-    def run(step: Step, *, is_first: bool) -> None:
+    def run_first() -> None:
+        first, second = stop.prepared(prepare)
+        steps.append(second)
+        first()
+
+    def run(step: Step) -> None:
         try:
-            if is_first:
-                stop.watch()
             step()
         except BaseException as error:  # the thread of the test raises it again
             errors.append(error)
         finally:
             sys.settrace(None)
-            if is_first:
+            if step is run_first:
                 is_over.set()
 
-    is_over = threading.Event()
-    threads = [
-        threading.Thread(target=run, args=(step,), kwargs={"is_first": is_first})
-        for step, is_first in ((first, True), (second, False))
-    ]
+    threads = [threading.Thread(target=run, args=(run_first,))]
     threads[0].start()
     while not (stop.reached.wait(0.001) or is_over.is_set()):
         pass
-    threads[1].start()
-    threads[1].join(_BLOCKED_S)
+    if steps:
+        threads.append(threading.Thread(target=run, args=(steps[0],)))
+        threads[1].start()
+        threads[1].join(_BLOCKED_S)
     stop.may_go_on.set()
     for thread in threads:
         thread.join(_DEADLINE_S)
@@ -91,14 +101,14 @@ def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
     return stop.reached.is_set()
 
 
-def each_interleaving(prepare: Callable[[], tuple[Step, Step]], *within: str) -> Iterator[int]:
+def each_interleaving(prepare: Prepare, *within: str) -> Iterator[int]:
     """Run `second` before each instruction of `first` in turn; yield after each run.
 
-    `prepare` is called before each run, and returns new functions `first` and `second`.
+    `prepare` is called before each run, and returns new functions `first` and `second`. With
+    FIRST_CALL_IS_BLIND it is called once more before, and only that `first` is called.
     """
     number, goes_on = 0, True
     while goes_on:
-        first, second = prepare()
-        goes_on = interleave(first, second, number, *within)
+        goes_on = interleave(prepare, number, *within)
         yield number
         number += 1

@@ -215,7 +215,10 @@ def test_a_traceback_that_had_to_be_shown_is_referred_to(
         "import atexit, select, sys\n"
         # The traceback is written in one piece: it is held back for too short a time for two.
         "sys.stderr = open(2, 'w', buffering=1 << 16, closefd=False)\n"
-        f"atexit.register(select.select, [open({str(tmp_path / 'shown')!r})], [], [], 20)\n"
+        f"shown = open({str(tmp_path / 'shown')!r})\n"
+        "atexit.register(select.select, [shown], [], [], 20)\n"
+        # Python 3.13 does not write the traceback out itself.
+        "atexit.register(sys.stderr.flush)\n"
         "raise ValueError('user bug')\n"
     )
     assert launch_main.main([str(script)]) == 1

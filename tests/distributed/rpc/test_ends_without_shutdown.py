@@ -159,6 +159,8 @@ CHILD_ENDS = {
     "raise SystemExit": "sys.exit('text')",
     "handle": "sys.exit(1) while it handled ValueError: mine",
 }
+# From Python 3.13 on, a child's finalizers run after the exception that ends it: see process_end.py.
+UNKNOWN = {"raise", "raise SystemExit"} if sys.version_info >= (3, 13) else set[str]()
 
 
 def child(how: str) -> None:
@@ -196,8 +198,8 @@ def test_children_of_multiprocessing_are_named_with_what_ended_them(method: str,
         group[0].run(join)
         assert group[1].result() == (3 if how == "exit" else 1)
         error, _ = group[0].run(leave)
-        lost = f"'w1' (rank 1): it ended without rpc.shutdown(), by {CHILD_ENDS[how]}; its work"
-        assert lost in error
+        by = "" if how in UNKNOWN else f", by {CHILD_ENDS[how]}"
+        assert f"'w1' (rank 1): it ended without rpc.shutdown(){by}; its work" in error
         assert group.end() == [0, 0]
     finally:
         group.kill()

@@ -22,11 +22,11 @@ __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 class DDPCommHookType(enum.Enum):
     """Names of communication hooks, for register_ddp_comm_hook."""
 
-    ALLREDUCE = partial(default_hooks.allreduce_hook)
-    FP16_COMPRESS = partial(default_hooks.fp16_compress_hook)
-    BF16_COMPRESS = partial(default_hooks.bf16_compress_hook)
-    POWER_SGD = partial(powerSGD_hook.powerSGD_hook)
-    NOOP = partial(debugging_hooks.noop_hook)
+    ALLREDUCE = enum.member(partial(default_hooks.allreduce_hook))
+    FP16_COMPRESS = enum.member(partial(default_hooks.fp16_compress_hook))
+    BF16_COMPRESS = enum.member(partial(default_hooks.bf16_compress_hook))
+    POWER_SGD = enum.member(partial(powerSGD_hook.powerSGD_hook))
+    NOOP = enum.member(partial(debugging_hooks.noop_hook))
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:
