@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
-
 # Python 3.13 traces no bytecode in the first traced call of a function since an untraced call.
 FIRST_CALL_IS_BLIND: Final = sys.version_info >= (3, 13)
 
