@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ class ProgressByHand:
 
     def __init__(self) -> None:
         self.alarms: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
         self.readers: dict[int, Callable[[], None]] = {}
         self.skipped_s = 0.0
 
@@ -37,7 +39,7 @@ class ProgressByHand:
         function(*arguments)
 
     def call_at(self, when: float, function: Callable[[], None]) -> None:
-        heapq.heappush(self.alarms, (when, len(self.alarms), function))
+        heapq.heappush(self.alarms, (when, next(self._numbers), function))
 
     def is_current_thread(self) -> bool:
         return False
