@@ -70,6 +70,7 @@ LEVELS: tuple[dict[str, str], ...] = (
     {
         "sockets.authenticator._handler_lock": "the thread that checks strangers",
         "sockets.connections.Connections._lock": "the connections of a listener",
+        "monitor.http_server.HttpServer._lock": "connections that have not sent a whole request",
         "links.hub._Peer.watch_lock": "the watch over one peer",
         "process_group.work.Lane._lock": "the jobs of a lane",
     },

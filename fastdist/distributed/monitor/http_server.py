@@ -19,6 +19,7 @@ _REASONS: Final = {
     400: "Bad Request",
     404: "Not Found",
     405: "Method Not Allowed",
+    408: "Request Timeout",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
@@ -34,6 +35,9 @@ class Answer(NamedTuple):
 
 class HttpServer(Listener):
     """Answers GET and HEAD requests, with one short-lived thread and one connection per request.
+
+    If too many connections are open, a new one replaces the oldest that has not sent a whole
+    request. So clients that send nothing cannot keep others out.
 
     Args:
         host: The address to bind.
@@ -53,26 +57,56 @@ class HttpServer(Listener):
         self.port: int = listening.getsockname()[1]
         self._answer = answer
         self._free = threading.Semaphore(MOST_CONNECTIONS)
+        self._lock = threading.Lock()
+        # The connections that have not sent a whole request, oldest first.
+        self._reading: dict[socket.socket, None] = {}
 
     def _admit(self, connection: socket.socket) -> None:
-        if not self._free.acquire(blocking=False):
+        if not self._free.acquire(blocking=False) and not self._replaces_another():
             connection.close()
             return
+        with self._lock:
+            self._reading[connection] = None
         try:
             threading.Thread(target=self._answer_on, args=(connection,), daemon=True).start()
         except RuntimeError:  # no thread can be started
+            self._has_read(connection)
             connection.close()
             self._free.release()
+
+    def _replaces_another(self) -> bool:
+        """End the oldest connection without a whole request; return whether its place is free."""
+        with self._lock:
+            oldest = next(iter(self._reading), None)
+            if oldest is None:
+                return False
+            del self._reading[oldest]
+            try:
+                oldest.shutdown(socket.SHUT_RDWR)  # its thread, which waits for data, ends
+            except OSError:
+                pass  # the client has just closed the connection
+        return self._free.acquire(timeout=REQUEST_S)
+
+    def _has_read(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._reading.pop(connection, None)
 
     def _answer_on(self, connection: socket.socket) -> None:
         try:
             with connection:
-                answer, has_body = self._answer_to(_read_request(connection))
+                try:
+                    request = _read_request(connection)
+                except TimeoutError:
+                    answer, has_body = Answer(408, b"no whole request came in time\n"), True
+                else:
+                    self._has_read(connection)
+                    answer, has_body = self._answer_to(request)
                 connection.settimeout(REQUEST_S)
                 connection.sendall(_head(answer) + (answer.text if has_body else b""))
         except OSError:
             pass  # the client is gone, or is too slow
         finally:
+            self._has_read(connection)
             self._free.release()
 
     def _answer_to(self, request: bytes) -> tuple[Answer, bool]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from fastdist.distributed.monitor import http_server
 from fastdist.distributed.monitor.http_server import MOST_CONNECTIONS, Answer, HttpServer
+
+# Requests of /waits that have come, and the end of their wait.
+WAITING, GO_ON = threading.Semaphore(0), threading.Event()
 
 
 @pytest.fixture
@@ -18,6 +22,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
     def answer(path: str) -> Answer:
         if path == "/fails":
             raise KeyError("secret")
+        if path == "/waits":
+            WAITING.release()
+            GO_ON.wait(10.0)
+            return Answer(200, path.encode())
         return Answer(200, path.encode()) if path == "/page" else Answer(404, b"no\n")
 
     server = HttpServer("127.0.0.1", 0, answer)
@@ -77,15 +85,41 @@ def test_a_request_without_an_end_is_bounded_in_bytes(server: HttpServer) -> Non
     assert ask(server, b"GET /page HTTP/1.1\r\n\r\n").endswith(b"/page")
 
 
-def test_strangers_that_say_nothing_are_bounded_in_number_and_time(server: HttpServer) -> None:
-    idle = [connected(server) for _ in range(MOST_CONNECTIONS)]
-    # Further connections are closed immediately, and idle connections after a request's time limit.
+def test_clients_that_send_nothing_do_not_keep_others_out(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "REQUEST_S", 60.0)
+    before = threading.active_count()
+    idle = [connected(server) for _ in range(20)]
+    idle[-1].sendall(b"GET /page HTTP/1.1\r\n")  # not the end of a request
+    assert ask(server, b"GET /page HTTP/1.1\r\n\r\n").endswith(b"/page")
+    # The oldest connections are closed; the others stay, as many as there are places.
+    ended = idle[: len(idle) - MOST_CONNECTIONS + 1]
+    assert [read_all(connection) for connection in ended] == [b""] * len(ended)
+    idle[-1].sendall(b"\r\n")
+    assert read_all(idle[-1]).endswith(b"/page")
+    assert threading.active_count() - before <= MOST_CONNECTIONS
+    for connection in idle:
+        connection.close()
+
+
+def test_a_request_that_is_slow_to_end_gets_an_answer(server: HttpServer) -> None:
+    for request in (b"", b"GET /page HTTP/1.1\r\n"):
+        assert ask(server, request).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+def test_requests_that_are_being_answered_are_bounded_in_number(server: HttpServer) -> None:
+    busy = [connected(server) for _ in range(MOST_CONNECTIONS)]
+    for connection in busy:
+        connection.sendall(b"GET /waits HTTP/1.1\r\n\r\n")
+    for _ in busy:
+        assert WAITING.acquire(timeout=10.0)
     with connected(server) as one_more:
         assert read_all(one_more) == b""
-    for connection in idle:
-        read_all(connection)  # returns when the server closes the connection
+    GO_ON.set()
+    assert all(read_all(connection).endswith(b"/waits") for connection in busy)
+    for connection in busy:
         connection.close()
-    assert ask(server, b"GET /page HTTP/1.1\r\n\r\n").endswith(b"/page")
 
 
 def test_a_port_that_is_taken_is_an_error(server: HttpServer) -> None:
