@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.launch.cluster_places import KUBERNETES_PORT
 from fastdist.launch.command_parser import CommandParser
 from fastdist.launch.ending import SHUTDOWN_S
@@ -20,6 +21,14 @@ _SBATCH, _JOBSET = "sbatch", "jobset"
 # Seconds from a signal to the end: _GRACE_S for the workers, and _MARGIN_S for the launcher.
 _MARGIN_S = 10
 _GRACE_S = int(SHUTDOWN_S)
+_NEW_SECRET = "od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' > \"$FASTDIST_JOB_SECRET_FILE\""
+# --memory of each kind, with an example. Kubernetes' unit for 1000 bytes is a lower-case letter.
+_MEMORY = {
+    _SBATCH: (re.compile(r"[0-9]+[KMGT]?"), "16G"),
+    _JOBSET: (re.compile(r"[0-9]+(k|[MGTPE]|[KMGTPE]i)?"), "16Gi"),
+}
+# Slurm's forms of a time limit: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM and D-HH:MM:SS.
+_TIME = re.compile(r"([0-9]{1,9})(:[0-9]{1,2}){0,2}|([0-9]{1,4})-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
 # A Kubernetes name. It is so short that "-nodes-0-" and an index can follow it in a host name.
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 _EPILOG = """
@@ -61,7 +70,7 @@ def _parser() -> CommandParser:
     add("--cpus", type=int, metavar="C", help="cores of each node")
     add("--gpus", type=int, default=0, metavar="G", help="GPUs of each node")
     add("--memory", metavar="SIZE", help="memory of each node, such as 16G (Kubernetes: 16Gi)")
-    add("--time", metavar="TIME", help="sbatch: the time limit, such as 2:00:00")
+    add("--time", metavar="TIME", help="the time limit as Slurm writes it, such as 2:00:00")
     add("--max-restarts", type=int, default=0, metavar="N", help="as for `fastdist run`")
     add("--restart", choices=(GROUP, WORKER), default=GROUP, help="as for `fastdist run`")
     add(
@@ -92,10 +101,16 @@ def _check(given: argparse.Namespace) -> None:
             raise ValueError(f"--{flag.replace('_', '-')} must be 0 or more")
     if not re.fullmatch(r"[0-9]{1,6}|auto|cpu|gpu", given.nproc_per_node):
         raise ValueError(f"-n must be a number, auto, cpu or gpu, got {given.nproc_per_node!r}")
-    for flag, pattern in (("time", r"[0-9:-]+"), ("memory", r"[0-9]+[KMGT]?i?")):
-        value = getattr(given, flag)
-        if value is not None and not re.fullmatch(pattern, value):
-            raise ValueError(f"--{flag} is {value!r}, which is not a value of that kind")
+    if given.time is not None and (not _TIME.fullmatch(given.time) or seconds_of(given.time) < 1):
+        raise ValueError(
+            f"--time is {given.time!r}; expected minutes, such as 90, or a time such as 2:00:00 or "
+            "1-12:00:00 (days-hours:minutes:seconds)"
+        )
+    pattern, example = _MEMORY[given.kind]
+    if given.memory is not None and not pattern.fullmatch(given.memory):
+        raise ValueError(
+            f"--memory is {given.memory!r}; {given.kind} expects a size such as {example}"
+        )
     if given.kind == _JOBSET and not given.image:
         raise ValueError("jobset needs --image: one that holds fastdist and the program")
     if given.name is None:
@@ -105,6 +120,17 @@ def _check(given: argparse.Namespace) -> None:
         raise ValueError(
             f"--name is {given.name!r}; expected lower-case letters, digits and dashes, at most 40"
         )
+
+
+def seconds_of(time_limit: str) -> int:
+    """Return the seconds of a time limit that `_TIME` matches."""
+    days, dash, rest = time_limit.rpartition("-")
+    numbers = [int(part) for part in rest.split(":")]
+    # Without days, one number is minutes, and two are minutes and seconds.
+    if not dash and len(numbers) < 3:
+        numbers = [0, *numbers]
+    hours, minutes, seconds = (*numbers, 0, 0)[:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def run_command(given: argparse.Namespace, engine: str) -> list[str]:
@@ -123,8 +149,10 @@ def sbatch(given: argparse.Namespace) -> str:
     """Return a script for sbatch.
 
     Slurm sends SIGTERM to the steps some seconds before the time limit, and at a preemption. The
-    launchers let their workers use these seconds to save. The first node creates the secret as
-    a file that only this user can read, in the job's folder, which all nodes share.
+    launchers let their workers use these seconds to save. If workers exit with
+    PREEMPTED_EXIT_STATUS, the script requeues the job. Launchers end together by themselves; srun
+    must not kill the last ones, or its own status would be that of a signal. The first node creates
+    the secret as a file that only this user can read, in the job's folder, which all nodes share.
     """
     options = {
         "job-name": given.name,
@@ -149,10 +177,15 @@ def sbatch(given: argparse.Namespace) -> str:
             "# The secret of this job: a file that all nodes see, and this user alone may read.",
             'export FASTDIST_JOB_SECRET_FILE="$SLURM_SUBMIT_DIR/.fastdist-secret-$SLURM_JOB_ID"',
             "trap 'rm -f \"$FASTDIST_JOB_SECRET_FILE\"' EXIT",
-            "umask 077",
-            "od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' > \"$FASTDIST_JOB_SECRET_FILE\"",
-            "umask 022",
-            f"srun --ntasks-per-node=1 --kill-on-bad-exit=1 {command}",
+            f"(umask 077; {_NEW_SECRET})",
+            "status=0",
+            f"srun --ntasks-per-node=1 --kill-on-bad-exit=0 {command} || status=$?",
+            f"# {PREEMPTED_EXIT_STATUS}: the workers have saved after a signal, to continue later.",
+            f'if [ "$status" -eq {PREEMPTED_EXIT_STATUS} ]; then',
+            '    rm -f "$FASTDIST_JOB_SECRET_FILE"',
+            '    scontrol requeue "$SLURM_JOB_ID"',
+            "fi",
+            'exit "$status"',
             "",
         ]
     )
@@ -163,6 +196,9 @@ def sbatch(given: argparse.Namespace) -> str:
 
 def jobset(given: argparse.Namespace) -> list[dict[str, Any]]:
     """Return a Secret with a new job secret, and the JobSet whose pods read it.
+
+    A pod that exits with PREEMPTED_EXIT_STATUS fails its Job. The JobSet then starts all pods
+    again, which does not count as one of its restarts.
 
     Source  JobSet API v1alpha2, kubernetes-sigs/jobset: api/jobset/v1alpha2/jobset_types.go
     """
@@ -183,12 +219,23 @@ def jobset(given: argparse.Namespace) -> list[dict[str, Any]]:
             "metadata": {"name": given.name, "labels": labels},
             "spec": {
                 "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
-                "failurePolicy": {"maxRestarts": given.max_restarts},
+                "failurePolicy": {"maxRestarts": given.max_restarts, "rules": _rules(given)},
                 "replicatedJobs": [
                     {"name": "nodes", "replicas": 1, "template": {"spec": _job(given, secret)}}
                 ],
             },
         },
+    ]
+
+
+def _rules(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the JobSet's actions for a saved state and, with a time limit, for its end."""
+    rules = [("preempted", "RestartJobSetAndIgnoreMaxRestarts", "PodFailurePolicy")]
+    if given.time is not None:
+        rules.append(("time_limit", "FailJobSet", "DeadlineExceeded"))
+    return [
+        {"name": name, "action": action, "onJobFailureReasons": [reason]}
+        for name, action, reason in rules
     ]
 
 
@@ -204,7 +251,8 @@ def _job(given: argparse.Namespace, secret: str) -> dict[str, Any]:
     container = {
         "name": "fastdist",
         "image": given.image,
-        "command": ["fastdist", *command],
+        # Kubernetes replaces $(NAME) in a command, and $$ by $.
+        "command": ["fastdist", *(word.replace("$", "$$") for word in command)],
         "env": [
             {
                 "name": "FASTDIST_JOB_SECRET",
@@ -218,11 +266,15 @@ def _job(given: argparse.Namespace, secret: str) -> dict[str, Any]:
     }
     if resources:
         container["resources"] = {"requests": resources, "limits": resources}
+    saved = {"containerName": "fastdist", "operator": "In", "values": [PREEMPTED_EXIT_STATUS]}
+    limit = {} if given.time is None else {"activeDeadlineSeconds": seconds_of(given.time)}
     return {
+        **limit,
         "completionMode": "Indexed",
         "completions": given.nodes,
         "parallelism": given.nodes,
         "backoffLimit": 0,
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": saved}]},
         "template": {
             "spec": {
                 "restartPolicy": "Never",

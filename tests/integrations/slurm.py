@@ -14,7 +14,10 @@ from typing import Final
 
 from bench.kept_port import KeptPort
 
-COMMANDS: Final = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "scancel")
+COMMANDS: Final = (
+    *("munged", "slurmctld", "slurmd"),
+    *("srun", "sbatch", "scancel", "scontrol", "sinfo", "squeue"),
+)
 # Both nodes are this machine. The store is on the first node. Its name is the number of the address
 # 127.0.0.1, since this resolves everywhere, and Slurm accepts it as different from `localhost`.
 NODES: Final = ("0x7f000001", "node2")

@@ -34,6 +34,7 @@ pytestmark = pytest.mark.usefixtures("forks")
 PARAMETER_SERVER = ("fastdist.examples.parameter_server", 3, 1e-9)
 DATA_PARALLEL = ("fastdist.examples.data_parallel.ddp", 2, 1e-12)
 LASTING = "tests.integrations.lasting"
+SAVING = "tests.integrations.saving"
 BACK_WITHIN_S = 20.0
 
 
@@ -170,10 +171,10 @@ def test_launchers_on_nodes_of_slurm_find_each_other(cluster: Slurm, tmp_path: P
 
 
 @contextmanager
-def started_on_slurm(cluster: Slurm, folder: Path) -> Iterator[Job]:
-    """Start the lasting job on two nodes with the script that `fastdist manifest sbatch` prints."""
-    words = ("--nodes", "2", "--cpus", "2", "--max-restarts", "2", "--restart", "worker")
-    manifest = [sys.executable, "-m", "fastdist", "manifest", "sbatch", *words, "-m", LASTING]
+def started_on_slurm(cluster: Slurm, folder: Path, module: str, *more: str) -> Iterator[Job]:
+    """Start a module on two nodes with the script that `fastdist manifest sbatch` prints."""
+    words = ("--nodes", "2", "--cpus", "2", *more)
+    manifest = [sys.executable, "-m", "fastdist", "manifest", "sbatch", *words, "-m", module]
     done = subprocess.run(
         [*manifest, str(folder)],
         env={**os.environ, "PYTHONPATH": ROOT},
@@ -195,10 +196,31 @@ def started_on_slurm(cluster: Slurm, folder: Path) -> Iterator[Job]:
 def test_the_script_of_a_manifest_runs_and_brings_killed_workers_back(
     cluster: Slurm, tmp_path: Path
 ) -> None:
-    with started_on_slurm(cluster, tmp_path) as job:
+    again = ("--max-restarts", "2", "--restart", "worker")
+    with started_on_slurm(cluster, tmp_path, LASTING, *again) as job:
         took = kill_each_once(job, 2)
         assert "restart 1 of 2" in job.end()
     assert max(took) < BACK_WITHIN_S, took
+    assert not list(tmp_path.glob(".fastdist-secret-*"))
+
+
+@pytest.mark.engines("slurm")
+def test_a_job_that_has_saved_after_a_signal_is_requeued_and_finishes(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    def states() -> list[str]:
+        return cluster.run("squeue", "-h", "-o", "%i %T").stdout.split()
+
+    with started_on_slurm(cluster, tmp_path, SAVING) as job:
+        job.wait_until(lambda: len([*tmp_path.glob("up.*")]) == 2)
+        number = states()[0]
+        # Slurm sends this signal before a time limit, and at a preemption.
+        cluster.run("scancel", "--signal=TERM", number)
+        job.wait_until(lambda: states() == [number, "PENDING"])
+        # Slurm starts a requeued job after two minutes.
+        cluster.run("scontrol", "update", f"JobId={number}", "StartTime=now")
+        job.end()
+    assert [path.read_text() for path in tmp_path.glob("done.*")] == ["1", "1"]
     assert not list(tmp_path.glob(".fastdist-secret-*"))
 
 

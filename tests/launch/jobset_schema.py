@@ -22,7 +22,7 @@ class Mapping(NamedTuple):
 
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_QUANTITY: Final = re.compile(r"[0-9]+(\.[0-9]+)?(m|[KMGTPE]i?)?")
+_QUANTITY: Final = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i)?")
 _METADATA: Final = {"name!": _NAME, "labels": Mapping(str)}
 _ENV: Final = {
     "name!": re.compile(r"[A-Z][A-Z0-9_]*"),
@@ -52,8 +52,23 @@ _JOB: Final = {
     "completions": range(1, 100_000),
     "parallelism": range(100_000),
     "backoffLimit": range(1000),
+    "activeDeadlineSeconds": range(1, 1 << 31),
+    "podFailurePolicy": {
+        "rules!": [
+            {
+                "action!": ("FailJob", "FailIndex", "Ignore", "Count"),
+                "onExitCodes": {
+                    "containerName": _NAME,
+                    "operator!": ("In", "NotIn"),
+                    "values!": [range(1, 256)],  # 0 is not allowed for "In"
+                },
+            }
+        ]
+    },
     "template!": {"spec!": _POD},
 }
+# The reasons of a Job's condition Failed.
+_JOB_FAILURE: Final = ("BackoffLimitExceeded", "DeadlineExceeded", "PodFailurePolicy")
 JOBSET: Final = {
     "apiVersion!": ("jobset.x-k8s.io/v1alpha2",),
     "kind!": ("JobSet",),
@@ -67,6 +82,16 @@ JOBSET: Final = {
         "failurePolicy": {
             "maxRestarts": range(1000),
             "restartStrategy": ("Recreate", "BlockingRecreate", "InPlaceRestart"),
+            "rules": [
+                {
+                    "name!": re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"),
+                    "action!": (
+                        *("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts"),
+                        *("RestartJob", "RestartJobAndIgnoreMaxRestarts"),
+                    ),
+                    "onJobFailureReasons": [_JOB_FAILURE],
+                }
+            ],
         },
         "replicatedJobs!": [
             {"name!": _NAME, "replicas": range(1, 1000), "template!": {"spec!": _JOB}}
