@@ -10,6 +10,7 @@ from __future__ import annotations
 
 # Each level is a dict that maps a lock to the data it guards. The outermost level is the first.
 LEVELS: tuple[dict[str, str], ...] = (
+    {"integrations.worker._is_worker": "whether a process of an engine is a worker"},
     {
         "rpc.init._init_lock": "whether RPC runs in this process",
         "process_group.world.World.lock": "the process groups of this process",

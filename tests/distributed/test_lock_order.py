@@ -17,7 +17,7 @@ from tests.distributed.lock_table import CONDITIONS, ELSEWHERE, LEVELS
 from tests.suite import lock_order
 
 ROOT = Path(__file__).resolve().parents[2]
-_PACKAGES = ("distributed", "concurrency", "engine", "launch")
+_PACKAGES = ("distributed", "concurrency", "engine", "launch", "integrations")
 _MAKERS = {"Lock", "RLock", "Condition"}
 # Tests of calls, references, gradients, a worker that rejoins, and process groups.
 _JOBS = (

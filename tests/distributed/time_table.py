@@ -209,6 +209,15 @@ TIMES: dict[str, dict[str, str]] = {
         "_FIRST_S": "it is said for what a member waits",
         "WITHOUT_LIMIT_S": "no limit",
     },
+    "integrations.dask": {
+        "_LOOK_S": "free workers are looked for again",
+        "_MOST_LOOK_S": "and at most so long later",
+        "_LEAVE_S": "the others have noticed that a worker closes",
+    },
+    "integrations.group": {
+        "_LOOK_S": "the loop looks for workers that others declared lost",
+        "GRACE_S": "after a failure the other workers have ended by themselves",
+    },
     "launch.ending": {
         "SHUTDOWN_S": "workers have saved after SIGTERM",
         "_EXIT_S": "a worker that used all of that has ended",
