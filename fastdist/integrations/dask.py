@@ -16,7 +16,7 @@ from fastdist.core.errors import EngineError, FastdistError
 from fastdist.launch.flags import WORKER
 from fastdist.launch.lost_workers import LostWorker
 
-from .group import Run, settings_of_driver, supervise
+from .group import Run, names_of, require_seconds, settings_of_driver, supervise
 from .worker import Life, Outcome, Whereabouts, environment_of, live
 
 try:
@@ -82,7 +82,8 @@ def run(
         WorkerFailedError: A worker raised an exception or was lost, and may not be restarted. The
             text has the rank and the traceback; `__cause__` is the worker's exception.
         EngineError: Too few workers became free in time; the text says how many the cluster has.
-        ValueError: An argument is out of range.
+        TypeError: An argument has a wrong type, such as a config in the place of `workers`.
+        ValueError: An argument is out of range, or a worker is named twice.
 
     Example:
         with Client(LocalCluster(n_workers=4)) as client:
@@ -90,7 +91,8 @@ def run(
     """
     if client.asynchronous:
         raise EngineError("run waits for the workers: give it a client that is not asynchronous")
-    names = None if workers is None or isinstance(workers, int) else list(workers)
+    names = names_of(workers)
+    require_seconds("start_timeout", start_timeout)
     if workers is None:
         size = len(client.nthreads())
         if not size:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -156,6 +157,33 @@ class Run:
             raise ValueError(f"restart is {self.restart!r}; expected {WORKER!r} or {GROUP!r}")
 
 
+def require_seconds(name: str, value: object) -> None:
+    """Raise ValueError for a number of seconds that is not positive, TypeError for another type."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is {value!r}; expected a number of seconds")
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"{name} is {value!r}; expected a positive number of seconds")
+
+
+def names_of(workers: object) -> list[Any] | None:
+    """Return the names or addresses that a user lists as `workers`; None for a number.
+
+    Raises  TypeError, ValueError for a name that is there twice
+    """
+    if workers is None or isinstance(workers, int):
+        return None
+    if isinstance(workers, (str, bytes, Mapping)) or not isinstance(workers, Collection):
+        raise TypeError(
+            f"workers is {workers!r}; expected a number, or a list of workers' names or addresses "
+            "(arguments of train follow it: run(client, train, 4, config))"
+        )
+    # Dask's names may be numbers, which users also write as text.
+    twice = [name for name, times in Counter(map(str, workers)).items() if times > 1]
+    if twice:
+        raise ValueError(f"workers has {', '.join(map(repr, twice))} more than once")
+    return list(workers)
+
+
 def supervise(engine: Engine, hub: Meeting, run: Run) -> list[Any]:
     """Run all workers of a group until each has ended successfully, and return the results of the
     workers' functions by rank.
@@ -268,11 +296,14 @@ class _Supervision:
     def _begin_again(self, ranks: list[int], failures: dict[int, Outcome]) -> None:
         for rank in ranks:
             self.counts[rank] += 1
-        again = "all workers are" if self.plan.restart == GROUP else "it is"
-        for rank, outcome in failures.items():
-            count, most = self.counts[rank], self.plan.max_restarts
-            sentence = _sentence(rank, outcome)
-            _logger.warning("%s\n%s started again (restart %d of %d)", sentence, again, count, most)
+        again, most = "%s\n%s started again (restart %d of %d)", self.plan.max_restarts
+        lines = {rank: _sentence(rank, outcome) for rank, outcome in failures.items()}
+        if self.plan.restart == GROUP:
+            text = "\n".join(lines.values())
+            _logger.warning(again, text, "all workers are", self.counts[ranks[0]], most)
+        else:
+            for rank, line in lines.items():
+                _logger.warning(again, line, "it is", self.counts[rank], most)
         self.engine.end(ranks)
         self._begin(ranks)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 from fastdist.core.errors import EngineError, WorkerLostError
 from fastdist.launch.flags import WORKER
 
-from .group import Hub, Run, supervise
+from .group import Hub, Run, require_seconds, supervise
 from .worker import Life, Outcome, Whereabouts, live
 
 __all__ = ["RemoteWorker", "WorkerGroup"]
@@ -19,6 +20,9 @@ __all__ = ["RemoteWorker", "WorkerGroup"]
 # The number of `rpc` calls that may run in one worker at the same time, in addition to `run`.
 _CALLS = 8
 _CALL_GROUP = "calls"
+_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+# Resources that Ray takes by an own argument of an actor.
+_ARGUMENTS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
 
 def _ray() -> ModuleType:
@@ -109,6 +113,7 @@ class WorkerGroup:
     Raises:
         ModuleNotFoundError: Ray is not installed.
         EngineError: The resources did not become available in time; the text says what is missing.
+        TypeError: An argument has a wrong type.
         ValueError: An argument is out of range.
 
     Threads: not thread-safe, except for `workers[i].rpc`, which any thread may call.
@@ -129,6 +134,10 @@ class WorkerGroup:
         start_timeout: float = 60.0,
     ) -> None:
         self._plan = Run(num_workers, max_restarts, restart, "")
+        bundle = _checked({"CPU": 1.0} if resources is None else resources)
+        require_seconds("start_timeout", start_timeout)
+        if strategy not in _STRATEGIES:
+            raise ValueError(f"strategy is {strategy!r}; expected one of {', '.join(_STRATEGIES)}")
         self._num_runs = 0
         ray = _ray()
         if not ray.is_initialized():
@@ -138,7 +147,6 @@ class WorkerGroup:
                 "this driver is connected by Ray Client (ray://), outside of the cluster, where "
                 "workers cannot reach its store: start it in the cluster, by `ray job submit`"
             )
-        bundle = dict(resources) if resources is not None else {"CPU": 1.0}
         self._engine = _RayEngine(ray, num_workers, bundle, strategy, start_timeout)
         try:
             self._engine.start(range(num_workers))
@@ -271,13 +279,9 @@ class _RayEngine:
 
         make = self._ray.remote(concurrency_groups={_CALL_GROUP: _CALLS})(_Actor)
         place = PlacementGroupSchedulingStrategy(self._placement, placement_group_bundle_index=rank)
-        others = {name: n for name, n in self._bundle.items() if name not in ("CPU", "GPU")}
-        return make.options(
-            num_cpus=self._bundle.get("CPU", 0),
-            num_gpus=self._bundle.get("GPU", 0),
-            resources=others,
-            scheduling_strategy=place,
-        ).remote(rank)
+        own = {argument: self._bundle.get(name, 0) for name, argument in _ARGUMENTS.items()}
+        others = {name: n for name, n in self._bundle.items() if name not in _ARGUMENTS}
+        return make.options(**own, resources=others, scheduling_strategy=place).remote(rank)
 
     def begin(self, rank: int, life: Life) -> None:
         self._lives[self._actors[rank].live.remote(life, *self.program)] = rank
@@ -338,6 +342,20 @@ class _RayEngine:
         if self._ray.is_initialized():
             self.end(list(self._actors))
             self._ray.util.remove_placement_group(self._placement)
+
+
+def _checked(resources: Mapping[str, float]) -> dict[str, float]:
+    """Return the resources of a worker as a dict; raise TypeError or ValueError for wrong ones."""
+    if not isinstance(resources, Mapping):
+        raise TypeError(f'resources is {resources!r}; expected a dict such as {{"CPU": 1}}')
+    for name, amount in resources.items():
+        if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+            raise TypeError(f"resources has {amount!r} for {name!r}; expected a number")
+        if not 0.0 <= amount < math.inf:
+            raise ValueError(f"resources has {amount!r} for {name!r}; expected 0 or more")
+    if not any(resources.values()):
+        raise ValueError(f"resources is {dict(resources)}; expected at least one above 0")
+    return dict(resources)
 
 
 def _first_line(error: BaseException) -> str:

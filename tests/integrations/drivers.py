@@ -152,12 +152,22 @@ def print_errors(run: Callable[..., list[Any]]) -> None:
         run(9, place, start_timeout=1)
     except EngineError as error:
         print("too few:", error, flush=True)
+    try:
+        named: Any = {"lr": 0.1}
+        run(named, place)
+    except (TypeError, ValueError) as error:
+        print("no number:", error, flush=True)
     print("again", run(2, place), flush=True)
 
 
 def print_groups(engine: str, run: Callable[..., list[Any]]) -> None:
-    """Print the results of a restarted group, and of a group inside a group."""
+    """Print the results of a restarted group, and of a group inside a group.
+
+    On Ray, the workers also reserve memory, which Ray takes by an own argument.
+    """
     print("group", run(2, end_in_first_life, max_restarts=1, restart="group"), flush=True)
+    if engine == "ray":
+        print("memory", run(2, place, resources={"CPU": 1, "memory": 1e8}), flush=True)
     print("nested", run(2, partial(place_of_nested, engine)), flush=True)
 
 

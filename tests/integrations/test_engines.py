@@ -245,6 +245,7 @@ def test_mistakes_are_errors_that_name_what_is_wrong(engine: str, tmp_path: Path
     if engine == "dask":
         words = r"too few: within 1 s Dask did not have 9 free workers .* the cluster has \d"
     assert re.search(words, output)
+    assert re.search(r"no number: .* is \{'lr': 0\.1\}; expected a .*number", output)
     assert "again [('0', '2'), ('1', '2')]" in output
 
 
@@ -257,6 +258,8 @@ def test_groups_come_back_whole_and_may_be_nested(engine: str, tmp_path: Path) -
     finally:
         job.close()
     assert "group [(1, 2.0), (1, 2.0)]" in output
+    if engine == "ray":
+        assert "memory [('0', '2'), ('1', '2')]" in output
     assert "nested [([('0', '2'), ('1', '2')], ('0', '2')), ('1', '2')]" in output
 
 

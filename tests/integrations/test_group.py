@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from fastdist.core.errors import (
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import TCPStore
 from fastdist.integrations import group
-from fastdist.integrations.group import Hub, Run, supervise
+from fastdist.integrations.group import Hub, Run, names_of, require_seconds, supervise
 from fastdist.integrations.worker import Life, Outcome, Whereabouts
 from fastdist.launch.lost_workers import LostWorker
 
@@ -146,11 +147,48 @@ def test_a_lost_worker_comes_back_alone(hub: ScriptedHub, caplog: pytest.LogCapt
     assert "round" not in hub.calls
 
 
-def test_all_workers_come_back_in_a_new_round(hub: ScriptedHub) -> None:
-    engine = ScriptedEngine({(1, 0): failed(ValueError("x")), (2, 0): RUNS})
-    assert run(engine, hub, "group") == [(0, 1), (1, 1), (2, 1)]
+def test_all_workers_come_back_in_a_new_round(
+    hub: ScriptedHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = ScriptedEngine({(1, 0): failed(ValueError("x")), (0, 0): failed(), (2, 0): RUNS})
+    with caplog.at_level(logging.WARNING):
+        assert run(engine, hub, "group") == [(0, 1), (1, 1), (2, 1)]
     assert engine.ended_processes == [[0, 1, 2]]
     assert hub.calls[-4] == "round"
+    # One message has all failures, since one restart follows them.
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "rank 0 was lost: killed" in told and "rank 1 raised an exception:\n" in told
+    assert told.endswith("\nall workers are started again (restart 1 of 1)")
+
+
+@pytest.mark.parametrize(
+    ("workers", "error", "message"),
+    [
+        ({"a": 1}, TypeError, "workers is {'a': 1}; expected a number, or a list of workers'"),
+        ("2", TypeError, "workers is '2'; expected a number, or a list"),
+        (2.0, TypeError, "workers is 2.0; expected a number, or a list"),
+        (["a", "b", "a"], ValueError, "workers has 'a' more than once"),
+        ([0, "0"], ValueError, "workers has '0' more than once"),
+    ],
+)
+def test_what_names_no_workers_is_refused(
+    workers: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        names_of(workers)
+
+
+def test_workers_are_a_number_or_named() -> None:
+    assert (names_of(None), names_of(3), names_of(("a", 1))) == (None, None, ["a", 1])
+
+
+def test_seconds_are_a_positive_number() -> None:
+    require_seconds("start_timeout", 0.5)
+    for value in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"start_timeout is {value}; expected a positive"):
+            require_seconds("start_timeout", value)
+    with pytest.raises(TypeError, match="start_timeout is 'x'; expected a number of seconds"):
+        require_seconds("start_timeout", "x")
 
 
 @pytest.mark.parametrize("restart", ["worker", "group"])

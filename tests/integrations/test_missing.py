@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
+from typing import Any
 
 import pytest
 
@@ -24,10 +26,28 @@ def test_dask_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         importlib.import_module("fastdist.integrations.dask")
 
 
-def test_arguments_are_checked_before_anything_is_asked_of_ray() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"num_workers": 0}, ValueError, "the number of workers is 0"),
+        ({"restart": "all"}, ValueError, "restart is 'all'; expected 'worker' or 'group'"),
+        ({"strategy": "pack"}, ValueError, "strategy is 'pack'; expected one of PACK, SPREAD"),
+        ({"start_timeout": -1}, ValueError, "start_timeout is -1; expected a positive number"),
+        ({"start_timeout": "x"}, TypeError, "start_timeout is 'x'; expected a number of seconds"),
+        ({"resources": "CPU"}, TypeError, "resources is 'CPU'; expected a dict such as {\"CPU\""),
+        ({"resources": {"CPU": -1}}, ValueError, "resources has -1 for 'CPU'; expected 0 or more"),
+        ({"resources": {"GPU": "1"}}, TypeError, "resources has '1' for 'GPU'; expected a number"),
+        ({"resources": {}}, ValueError, "resources is {}; expected at least one above 0"),
+    ],
+)
+def test_arguments_are_checked_before_ray_is_needed(
+    arguments: dict[str, Any],
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from fastdist.integrations.ray import WorkerGroup
 
-    with pytest.raises(ValueError, match="the number of workers is 0"):
-        WorkerGroup(0)
-    with pytest.raises(ValueError, match="restart is 'all'; expected 'worker' or 'group'"):
-        WorkerGroup(2, restart="all")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(error, match=re.escape(message)):
+        WorkerGroup(**{"num_workers": 2, **arguments})
