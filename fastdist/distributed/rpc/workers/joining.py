@@ -414,11 +414,16 @@ def _both(taken: RankTakenError) -> str:
 
 
 def _wait_until_all_know(store: Store, me: Record) -> None:
-    """Give all members time to read the error before the host of the store ends."""
+    """Give all members time to read the error before rank 0, which may host the store, ends.
+
+    Note    the other members do not wait: if rank 0 has a smaller world size, it ends before they
+            have found each other, and they would try to reach its store again
+    """
     told = view("told", store, TELL_S)
     try:
         told.set(str(me.rank), "")
-        told.wait([str(rank) for rank in range(me.world_size)])
+        if me.rank == 0:
+            told.wait([str(rank) for rank in range(me.world_size)])
     except StoreError as error:
         _logger.info("some members may not have been notified of the mistake: %s", error)
 

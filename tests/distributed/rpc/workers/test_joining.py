@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import fastdist
-from fastdist.core.errors import RankTakenError, RpcError, StoreTimeoutError
+from fastdist.core.errors import RankTakenError, RpcError, StoreError, StoreTimeoutError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.workers.directory import StoreDirectory
 from fastdist.distributed.rpc.workers.group import Group
@@ -63,6 +63,29 @@ def test_who_was_refused_for_its_kind_is_no_member() -> None:
     with pytest.raises(RpcError):
         join_static(store, member(1, 2), 5.0)
     assert [record.name for record in group.read_members()] == ["w0"]
+
+
+class NotedStore(HashStore):
+    """A store that keeps a list of its requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Op] = []
+
+    def _ask(self, op: Op, *more: Any) -> list[bytes]:
+        self.asked.append(op)
+        return super()._ask(op, *more)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_only_the_host_of_the_store_waits_until_all_know_that_sizes_differ(rank: int) -> None:
+    store = NotedStore()
+    with pytest.raises(StoreTimeoutError):
+        join_static(store, member(1 - rank, 3 - rank), 0.0)
+    store.asked.clear()
+    with pytest.raises(StoreError, match="start all with the same world size"):
+        join_static(store, member(rank, 2 + rank), 5.0)
+    assert (Op.WAIT in store.asked) == (rank == 0)
 
 
 def init_with_a_world_size_at_rank_0_alone() -> str:
