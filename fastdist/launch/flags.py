@@ -209,7 +209,8 @@ def _add_restarts(parser: CommandParser) -> None:
         metavar="WHOM",
         help=f"which workers --max-restarts starts again: {GROUP} (default) starts all of them, "
         f"on all nodes; {WORKER} starts only the one that failed, each at most N times, while "
-        "the others continue",
+        "the others continue. The loss of a whole node ends a job with "
+        f"{WORKER}; with {GROUP} another launcher may take the node's place",
     )
 
 

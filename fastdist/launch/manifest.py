@@ -72,7 +72,12 @@ def _parser() -> CommandParser:
     add("--memory", metavar="SIZE", help="memory of each node, such as 16G (Kubernetes: 16Gi)")
     add("--time", metavar="TIME", help="the time limit as Slurm writes it, such as 2:00:00")
     add("--max-restarts", type=int, default=0, metavar="N", help="as for `fastdist run`")
-    add("--restart", choices=(GROUP, WORKER), default=GROUP, help="as for `fastdist run`")
+    add(
+        *("--restart",),
+        choices=(GROUP, WORKER),
+        default=GROUP,
+        help=f"as for `fastdist run`; with {WORKER} the loss of a whole node ends the job",
+    )
     add(
         *("--shutdown-timeout",),
         type=int,
@@ -168,6 +173,9 @@ def sbatch(given: argparse.Namespace) -> str:
     }
     lines = [f"#SBATCH --{name}={value}" for name, value in options.items() if value is not None]
     command = shlex.join([sys.executable, "-m", "fastdist", *run_command(given, "slurm")])
+    notes = []
+    if given.max_restarts and given.restart == WORKER and given.nodes > 1:
+        notes.append("# --restart worker: a failed worker is restarted; a lost node ends the job.")
     return "\n".join(
         [
             "#!/bin/bash",
@@ -179,6 +187,7 @@ def sbatch(given: argparse.Namespace) -> str:
             "trap 'rm -f \"$FASTDIST_JOB_SECRET_FILE\"' EXIT",
             f"(umask 077; {_NEW_SECRET})",
             "status=0",
+            *notes,
             f"srun --ntasks-per-node=1 --kill-on-bad-exit=0 {command} || status=$?",
             f"# {PREEMPTED_EXIT_STATUS}: the workers have saved after a signal, to continue later.",
             f'if [ "$status" -eq {PREEMPTED_EXIT_STATUS} ]; then',

@@ -151,6 +151,15 @@ def test_a_script_requeues_the_job_if_its_workers_have_saved(
     assert not list(tmp_path.glob(".fastdist-secret-*"))
 
 
+def test_a_script_says_that_a_lost_node_ends_a_job_of_single_restarts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    more = ("--max-restarts", "2", "--restart", "worker")
+    assert "a lost node ends the job" in script(capsys, "--nodes", "2", *more, *PROGRAM)
+    assert "a lost node" not in script(capsys, "--nodes", "1", *more, *PROGRAM)
+    assert "a lost node" not in script(capsys, "--nodes", "2", *more[:2], *PROGRAM)
+
+
 @pytest.mark.parametrize("engine", ["k8s", "slurm"])
 def test_the_command_is_one_that_run_takes(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     more = ("--max-restarts", "2", "--restart", "worker", "-m", *PROGRAM)
