@@ -26,6 +26,13 @@ CALLS = {
     "full((2,), 2.5, dtype=fastdist.float16)": (
         "full((2,), 2.5, dtype=fastdist.float16, device='cpu')"
     ),
+    **{
+        f"full((2,), {number}, dtype=fastdist.{dtype})": (
+            f"full((2,), {number}, dtype=fastdist.{dtype}, device='cpu')"
+        )
+        for number in ("3", "-70000", "1 << 40", "0.1", "2e9")
+        for dtype in ("int64", "float64", "float32", "bfloat16")
+    },
     "arange(5)": "arange(5, device='cpu')",
     "arange(2, 5)": "arange(2, 5, device='cpu')",
     "arange(0)": "arange(0, device='cpu')",
@@ -112,9 +119,14 @@ def test_few_integers_are_those_of_the_general_function() -> None:
             fastdist.randint(*wrong)
 
 
-@pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
+def _full(*size: Any, **named: Any) -> fastdist.Tensor:
+    return fastdist.full(size[0] if isinstance(size[0], tuple) else size, 3, **named)
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty", "full"])
 def test_the_device_of_a_cpu_tensor_is_served_also_under_another_default_device(name: str) -> None:
-    create, cpu = getattr(fastdist, name), fastdist.rand(1).device
+    create = _full if name == "full" else getattr(fastdist, name)
+    cpu = fastdist.rand(1).device
     for given in (cpu, "cpu", None):
         made = create((2, 3), dtype=fastdist.int64, device=given)
         assert made.shape == (2, 3) and made.dtype is fastdist.int64 and made.device == cpu
@@ -124,4 +136,4 @@ def test_the_device_of_a_cpu_tensor_is_served_also_under_another_default_device(
     assert create(2, device="meta").device.type == "meta"
     with pytest.raises(RuntimeError):
         create(-1, device=cpu)
-    assert create(2, device=cpu, requires_grad=True).requires_grad
+    assert create(2, dtype=fastdist.float32, device=cpu, requires_grad=True).requires_grad
