@@ -59,3 +59,19 @@ def _topk(facts: CallFacts) -> Run | None:
     if not shape or not k or (shape[-1] > _SORTED and k * 8 <= shape[-1]):
         return None
     return _in_order(facts, k, largest)
+
+
+@small("reduce.sorting.nth")
+def _nth(facts: CallFacts) -> Run | None:
+    found = _rows(facts)
+    if found is None:
+        return None
+    rows, final, add = found, facts.shape, np.add
+    starts = row_starts(*rows)
+
+    def nth(x: Array, places: Array) -> tuple[Array, Array]:
+        x = x.reshape(rows)
+        where = x.argsort(1, "stable").ravel()[add(starts, places.ravel())]
+        return x.ravel()[add(starts, where)].reshape(final), where.reshape(final)
+
+    return nth

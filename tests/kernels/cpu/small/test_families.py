@@ -108,6 +108,17 @@ def test_rows_in_order(shape: Any, dtype: str, largest: bool) -> None:
             assert same(found, expected)
 
 
+@in_one_test("dtype", ["float32", "float64", "int32", "uint8"])
+@in_one_test("shape", [(8, 8), (3, 6), (2, 3, 40), (130,)])
+def test_the_nth_of_rows(shape: Any, dtype: str) -> None:
+    x, axis, final = draw(shape, dtype), len(shape) - 1, (*shape[:-1], 1)
+    kinds = [(final, x.dtype), (final, INT)]
+    for first in (0, 5):
+        places = (first + np.arange(np.prod(final)).reshape(final)) % shape[-1]
+        expected = ordinary("reduce.sorting.nth", [x, places], kinds, (axis,))
+        assert same(shortened("reduce.sorting.nth", [x, places], kinds, (axis,)), expected)
+
+
 @in_one_test("reduction", [0, 1, 2])
 @in_one_test("ignored", [-100, 2])
 @in_one_test("target", [[0, 3, 1, 3], [-100, 1, 1, 0], [2, 2, 2, 2], [-100] * 4])
