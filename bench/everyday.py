@@ -36,10 +36,11 @@ CALLS = {
     1.5: """
         x.scatter(1, places, y); x.scatter_add(1, places, y); F.avg_pool2d(image, 2)
         F.pad(image, (1, 1, 1, 1), mode="reflect"); row.dot(row); x @ row
-        F.pad(x, (1, 1), value=2.0); x.diagonal()
+        F.pad(x, (1, 1), value=2.0); x.diagonal(); constant.median(); constant.kthvalue(2)
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
+        constant.median(1)
     """,
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",

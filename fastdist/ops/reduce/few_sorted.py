@@ -1,0 +1,117 @@
+"""Order statistics of few numbers on the CPU by NumPy's sort, for calls that are not recorded."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...core.dtypes import float32, float64, int8, int16, int32, int64, uint8
+from ...core.torch_function import NOT_TAKEN
+from ...graph.modes import modes
+from ...tensor.axes import reduced_shape
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import wrap
+from ..unrecorded_rows import may_reshape
+
+Array = np.ndarray[Any, Any]
+# For more numbers, the selection of one number is faster than a sort.
+_FEW: Final = 1024
+_ORDERED: Final = frozenset({float32, float64, int8, int16, int32, int64, uint8})
+
+
+class _Rows(NamedTuple):
+    """The rows of a tensor along an axis: the shape of the matrix with these rows, whether it is
+    the transpose of the array, the first position of each row, and the layouts of the results.
+    """
+
+    shape: Shape
+    is_turned: bool
+    starts: Array
+    values: Layout
+    places: Layout
+
+
+def _are_few(input: Any) -> bool:
+    if input.__class__ not in modes.plain:
+        return False
+    layout = input._layout
+    return layout.dtype in _ORDERED and 0 < layout.numel <= _FEW and may_reshape(input)
+
+
+def _rows_of(layout: Layout, dim: int, keepdim: bool) -> _Rows | None:
+    """Return the rows along dim; None unless they are rows of a matrix or along the last axis."""
+    shape = layout.shape
+    ndim = len(shape)
+    if not -ndim <= dim < ndim:
+        return None
+    axis, n = dim % ndim, shape[dim]
+    is_last = axis == ndim - 1
+    if not is_last and ndim != 2:
+        return None
+    final = reduced_shape(shape, (axis,), keepdim)
+    return _Rows(
+        (layout.numel // n, n),
+        not is_last,
+        np.arange(0, layout.numel, n),
+        Layout.of(layout.dtype, layout.device, final),
+        Layout.of(int64, layout.device, final),
+    )
+
+
+def _place_of_median(rows: Array, skips_nan: bool) -> Any:
+    """Return the position of the median in each sorted row: one number for all rows, or an array if
+    a row contains NaN. The median of such a row is the first NaN, unless `skips_nan` is true.
+    """
+    n = rows.shape[1]
+    top = rows.item(rows.argmax())  # argmax finds NaN first
+    if top == top:
+        return (n - 1) // 2
+    nans = np.isnan(rows).sum(1)
+    if skips_nan:
+        return np.maximum((n - 1 - nans) // 2, 0)
+    return np.where(nans > 0, n - nans, (n - 1) // 2)
+
+
+def nth_of_few(input: Any, k: Any, dim: Any, keepdim: Any, *, skips_nan: bool = False) -> Any:
+    """Return the k-th smallest elements of rows along dim and their indices, or the medians if k is
+    None; NOT_TAKEN for other calls than those with few numbers.
+    """
+    if dim.__class__ is not int or keepdim.__class__ is not bool or not _are_few(input):
+        return NOT_TAKEN
+    layout = input._layout
+    key = (nth_of_few, dim, keepdim)
+    found = layout.routes.get(key)
+    if found is None:
+        found = layout.routes.remember(key, _rows_of(layout, dim, keepdim) or NOT_TAKEN)
+    if found is NOT_TAKEN:
+        return NOT_TAKEN
+    shape, is_turned, starts, values, places = found
+    rows = input._array.T if is_turned else input._array.reshape(shape)
+    if k is None:
+        place = _place_of_median(rows, skips_nan)
+    elif k.__class__ is int and 0 < k <= shape[1]:
+        place = k - 1
+    else:
+        return NOT_TAKEN
+    where = rows.argsort(1, "stable").ravel()[starts + place]
+    chosen = rows.ravel()[starts + where]
+    return wrap(chosen.reshape(values.shape), values), wrap(where.reshape(places.shape), places)
+
+
+def median_of_few(input: Any, *, skips_nan: bool) -> Any:
+    """Return the median of all elements; NOT_TAKEN for other calls than those with few numbers."""
+    if not _are_few(input):
+        return NOT_TAKEN
+    layout = input._layout
+    ordered = input._array.flatten()
+    ordered.sort()
+    n, last = ordered.size, ordered[-1]  # NaN is sorted last
+    if last != last:
+        nans = np.count_nonzero(np.isnan(ordered))
+        n = max(n - nans, 1) if skips_nan else 2 * n - 1
+    key = (median_of_few,)
+    made = layout.routes.get(key)
+    if made is None:
+        made = layout.routes.remember(key, Layout.of(layout.dtype, layout.device, ()))
+    return wrap(np.array(ordered[(n - 1) // 2]), made)
