@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,17 +13,23 @@ from ...core.dtypes import bool_, int32, int64, uint8
 from ...core.errors import raise_out_of_memory
 from ...core.sequences import as_lists
 from ...core.torch_function import is_offered
+from ...graph.modes import modes
 from ...tensor.axes import DimError
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array
 
 
 def from_list(index: list[Any]) -> Any:
-    """Return the tuple that a list used as an index represents; the list if it holds positions.
+    """Return the tuple that a list used as an index represents. A list of positions is returned
+    unchanged, or, if no interpreter is open, as a tensor.
 
     A list of fewer than 32 entries that contains a sequence, a tensor, a slice, `...` or None
     represents a tuple, as in PyTorch and older versions of NumPy.
     """
+    if not modes.special and index and _INTS.issuperset(map(type, index)):
+        array = np.array(index)
+        if array.dtype == np.int64:  # otherwise a number is too large
+            return from_array(array)
     if len(index) >= 32 or not any(map(_makes_tuple, index)):
         return index
     warn_caller(
@@ -32,6 +38,9 @@ def from_list(index: list[Any]) -> Any:
         once=True,
     )
     return tuple(index)
+
+
+_INTS: Final = frozenset({int})
 
 
 def _makes_tuple(one: Any) -> bool:

@@ -208,7 +208,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             recorder = active_recorder()
             if recorder is not None:
                 return traced(recorder, "__getitem__", subscript, (input, index))  # type: ignore[no-any-return]
-        if kind in PLAIN and input.__class__ in modes.plain:
+        if index.__class__ in PLAIN and input.__class__ in modes.plain:
             rows = _rows_at(input, index)
             if rows is not None:
                 chosen: Tensor = select_slices(*rows, 0)
