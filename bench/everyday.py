@@ -21,7 +21,7 @@ CALLS = {
         row.expand(8, 8); x.select(0, 1); x.narrow(0, 1, 2); x[0]; x[1:3]; x[:, 1]; x[None]
         x.split(2); x.chunk(2); x.unbind(); x.t().contiguous(); x.flatten()
         x.view(2, 4, 8).transpose(0, 1).reshape(8, 8)
-        x[mask]; x[index]; x[1, 2]; constant[0] = 1.0; constant[1, 2] = 3.0; constant[mask] = 0.0
+        x[mask]; x[index]; x[[0, 1]]; x[1, 2]; constant[0] = 1.0; constant[1, 2] = 3.0; constant[mask] = 0.0
         constant[index] = constant_row; constant.fill_(1.0); constant.copy_(other)
         cat([x, y]); stack([x, y]); where(mask, x, y); x.max(1); x.argmax(1)
         x.masked_fill(mask, 0.0); x < y; mask.any(); mask.all(); number.item(); constant.tolist()
@@ -40,7 +40,7 @@ CALLS = {
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
-        constant.median(1)
+        constant.median(1); meshgrid(row, row, indexing="ij")
     """,
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",
@@ -119,7 +119,7 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
 
 
 _FUNCTIONS = "zeros ones empty full arange linspace randint zeros_like ones_like full_like"
-_FUNCTIONS += " cat stack where bmm float64"
+_FUNCTIONS += " cat stack where bmm float64 meshgrid bernoulli roll"
 
 
 def parameters(library: Any, draw: Callable[..., Any]) -> list[Any]:

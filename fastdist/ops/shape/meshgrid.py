@@ -47,11 +47,12 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     _require_vectors(given, indexing)
     if indexing == "xy" and len(given) > 1:
         given[0], given[1] = given[1], given[0]
-    shape = [one._layout.numel for one in given]
-    grids = []
-    for i, one in enumerate(given):
-        lengths = [n if j == i else 1 for j, n in enumerate(shape)]
-        grids.append(one.reshape(lengths).expand(shape))
+    shape = tuple([one._layout.numel for one in given])
+    last, grids = len(shape) - 1, []
+    for i, (n, one) in enumerate(zip(shape, given, strict=True)):
+        # Expanding adds axes in front, so only axes behind the vector's own are needed here.
+        column = one if i == last else one.reshape((n, *(1,) * (last - i)))
+        grids.append(column.expand(shape))
     if indexing == "xy" and len(given) > 1:
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)

@@ -43,6 +43,14 @@ CASES = {
             (2,),
             (3,),
         ),
+        *[
+            case(
+                lambda x, y, z, i=i: fd.meshgrid(x, y, z, indexing="ij")[i],
+                lambda x, y, z, i=i: np.meshgrid(x, y, z, indexing="ij")[i],
+                *((2,), (), (3,)),
+            )
+            for i in range(3)
+        ],
     ],
     "atleast_1d": [case(fd.atleast_1d, np.atleast_1d, ())],
     "atleast_2d": [case(fd.atleast_2d, np.atleast_2d, (3,))],
