@@ -21,8 +21,9 @@ CALLS = {
         row.expand(8, 8); x.select(0, 1); x.narrow(0, 1, 2); x[0]; x[1:3]; x[:, 1]; x[None]
         x.split(2); x.chunk(2); x.unbind(); x.t().contiguous(); x.flatten()
         x.view(2, 4, 8).transpose(0, 1).reshape(8, 8)
-        x[mask]; x[index]; x[[0, 1]]; x[1, 2]; constant[0] = 1.0; constant[1, 2] = 3.0; constant[mask] = 0.0
-        constant[index] = constant_row; constant.fill_(1.0); constant.copy_(other)
+        x[mask]; x[index]; x[[0, 1]]; x[1, 2]; constant[0] = 1.0; constant[1, 2] = 3.0
+        constant[mask] = 0.0; constant[index] = constant_row; constant.fill_(1.0)
+        constant.copy_(other)
         cat([x, y]); stack([x, y]); where(mask, x, y); x.max(1); x.argmax(1)
         x.masked_fill(mask, 0.0); x < y; mask.any(); mask.all(); number.item(); constant.tolist()
         x.to(float64); x.float()
@@ -37,6 +38,7 @@ CALLS = {
         x.scatter(1, places, y); x.scatter_add(1, places, y); F.avg_pool2d(image, 2)
         F.pad(image, (1, 1, 1, 1), mode="reflect"); row.dot(row); x @ row
         F.pad(x, (1, 1), value=2.0); x.diagonal(); constant.median(); constant.kthvalue(2)
+        x.max(0); constant.long().min(0)
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()

@@ -66,6 +66,17 @@ class CallFacts(NamedTuple):
         )
 
     @property
+    def few(self) -> bool:
+        """Whether the first input has few integers, or float32 or float64 numbers, at least one, in
+        C order.
+        """
+        first, dtype = self.shapes[0], self.dtypes[0]
+        is_whole = dtype is not None and dtype.kind in "iu"
+        return self.small or (
+            is_whole and self.contiguous[0] and first is not None and 0 < math.prod(first) <= LIMIT
+        )
+
+    @property
     def one_dtype(self) -> bool:
         """Whether inputs and result have one floating dtype that BLAS supports."""
         given = {dtype for dtype in self.dtypes if dtype is not None}

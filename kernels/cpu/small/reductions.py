@@ -177,17 +177,39 @@ def _extreme_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return long_rows.reduction_gradient(facts, "max_gradient" if of_all else "extreme_gradient")
 
 
+@silent
 def _with_places(facts: CallFacts, best: Any) -> Run | None:
     shape, axis = facts.shapes[0], facts.numbers[0]
-    if not facts.small or shape is None or len(shape) != 2 or axis != 1:
+    if not shape or not facts.few:
         return None
-    starts, add, final = row_starts(*shape), np.add, _final(facts)
+    n, after = shape[axis], math.prod(shape[axis + 1 :])
+    add, multiply, step = np.add, np.multiply, number(after, np.int64)
+    starts = add(row_starts(math.prod(shape[:axis]), n * after)[:, None], np.arange(after))
+    starts = starts.reshape(facts.shape)
 
-    def along(x: Any) -> Any:
-        where = best(x, 1)
-        return x.ravel()[add(where, starts)].reshape(final), where.reshape(final)
+    def along_rows(x: Any) -> tuple[Any, Any]:
+        where = best(x, axis)
+        return x.ravel()[add(where, starts)], where
 
-    return along
+    def across_rows(x: Any) -> tuple[Any, Any]:
+        where = best(x, axis)
+        places = multiply(where, step)
+        return x.ravel()[add(places, starts, places)], where
+
+    def of_vector(x: Any) -> tuple[Any, Any]:
+        where = best(x)
+        return array(x.item(where), dtype), array(where)
+
+    find = of_vector if len(shape) == 1 else along_rows if after == 1 else across_rows
+    array, dtype, final = np.array, facts.dtype, facts.view_shape
+    if final is None:
+        return find
+
+    def in_view_shape(x: Any) -> tuple[Any, Any]:
+        found, where = find(x)
+        return found.reshape(final), where.reshape(final)
+
+    return in_view_shape
 
 
 @small("reduce.reductions.max_along")

@@ -283,6 +283,19 @@ def test_extremes_come_with_their_places(name: str) -> None:
     assert_same(f"reduce.reductions.{name}", [x], [((7,), np.float32), ((7,), np.int64)], (1,))
 
 
+@in_one_test("dtype", [np.float64, np.float32, np.int64, np.uint8])
+@in_one_test("name", ["max_along", "min_along"])
+def test_extremes_along_any_axis_come_with_their_places(name: str, dtype: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NaN becomes an integer
+        x = np.stack([EXTREMES, EXTREMES[::-1], np.roll(EXTREMES, 1, 1)]).astype(dtype)
+    for given, axes in ((x, 3), (x[0], 2), (x[0, 1], 1)):
+        for axis in range(axes):
+            kept = tuple(n for i, n in enumerate(given.shape) if i != axis)
+            kinds = [(kept, np.dtype(dtype)), (kept, np.int64)]
+            assert_same(f"reduce.reductions.{name}", [given], kinds, (axis,))
+
+
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_places_of_extremes_are_the_ordinary_ones(name: str) -> None:
     x = EXTREMES.astype(np.float32)
