@@ -16,6 +16,7 @@ from ...core.memory_format import MemoryFormat, preserve_format
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import before, composite
+from ...dispatch.op import PLAIN
 from ...graph.modes import modes
 from ...tensor.methods import DeviceLike
 from ...tensor.promotion import can_cast, result_dtype
@@ -190,7 +191,23 @@ def _values(input: Tensor) -> np.ndarray[Any, Any]:
     return input.to_numpy()
 
 
-@composite()
+def _equal_at_once(input: Any, other: Any) -> Any:
+    """Return the result for plain tensors of one dtype on the CPU, otherwise NOT_TAKEN."""
+    if input.__class__ not in PLAIN or other.__class__ not in PLAIN:
+        return NOT_TAKEN
+    layout, found = input._layout, other._layout
+    if layout is not found and (
+        layout.shape != found.shape or layout.dtype is not found.dtype or found.device is not CPU
+    ):
+        return NOT_TAKEN
+    if layout.device is not CPU or layout.is_sparse or found.is_sparse or not layout.shape:
+        return NOT_TAKEN
+    differs = input._array != other._array
+    # argmax and item take a fifth of the time of ndarray.any, which is a Python function.
+    return not (layout.numel and differs.item(differs.argmax()))
+
+
+@composite(quick=_equal_at_once)
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from tests.properties import in_one_test
 
 F = fd.nn.functional
 
@@ -20,6 +21,21 @@ def test_equal_compares_shape_and_elements() -> None:
     assert fd.equal(a, a.clone()) and not fd.equal(a, fd.tensor([1.0, 3.0]))
     assert not a.equal(fd.tensor([[1.0, 2.0]]))
     assert not fd.equal(fd.tensor(float("nan")), fd.tensor(float("nan")))
+    assert fd.equal(a, a.double()) and fd.equal(fd.zeros(0, 2), fd.zeros(0, 2))
+
+
+@in_one_test("dtype", [fd.float32, fd.bfloat16, fd.float8_e4m3fn, fd.complex64, fd.int16, fd.bool])
+def test_equal_finds_one_element_that_differs_and_nan(dtype: Any) -> None:
+    numbers = fd.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+    one, turned = numbers.to(dtype), numbers.t().contiguous().to(dtype).t()
+    assert fd.equal(one, one) and fd.equal(one, turned) and fd.equal(one, one.clone())
+    for i in range(6):
+        changed = numbers.clone()
+        changed.view(-1)[i] = 1.0 - changed.view(-1)[i]
+        assert not fd.equal(one, changed.to(dtype)) and not fd.equal(changed.to(dtype), turned)
+    if dtype.is_floating_point:
+        numbers[1, 2] = float("nan")
+        assert not fd.equal(numbers.to(dtype), numbers.to(dtype))
 
 
 def test_allclose_allows_rounding() -> None:
