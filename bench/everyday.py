@@ -15,7 +15,7 @@ from bench.harness import Case, chosen, stopwatch
 CALLS = {
     1.2: """
         zeros(8, 8); ones(8, 8); empty(8, 8); full((8, 8), 2.0); arange(8); zeros_like(x)
-        ones_like(x); full_like(x, 2.0); full((8, 8), 2, dtype=float64)
+        ones_like(x); full_like(x, 2.0); full((8, 8), 2, dtype=float64); eye(8)
         full((8, 8), 2.0, device=row.device)
         x.permute(1, 0).reshape(-1); x.transpose(0, 1); x.view(-1); x.reshape(4, 16); x.unsqueeze(0)
         row.expand(8, 8); x.select(0, 1); x.narrow(0, 1, 2); x[0]; x[1:3]; x[:, 1]; x[None]
@@ -42,15 +42,18 @@ CALLS = {
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
-        constant.median(1); meshgrid(row, row, indexing="ij")
+        constant.median(1); meshgrid(row, row, indexing="ij"); randperm(8)
+    """,
+    3.0: """
+        constant.equal(other); bernoulli(chances)
     """,
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",
 }
 _APART: tuple[str, ...] = (
-    "zeros(", "ones(", "empty(", "full(", "arange(", "linspace(", "randint(", "F.one_hot",
-    "constant", "mask.", "number", "multiply", "sgd", "momentum", "adam", "nn.utils",
-    "sequence.state", "loss_of", "x <",
+    "zeros(", "ones(", "empty(", "full(", "arange(", "linspace(", "randint(", "F.one_hot", "eye(",
+    "randperm(", "bernoulli(", "constant", "mask.", "number", "multiply", "sgd", "momentum", "adam",
+    "nn.utils", "sequence.state", "loss_of", "x <",
 )  # fmt: skip
 
 
@@ -98,6 +101,7 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
         "constant": draw(8, 8),
         "constant_row": draw(8),
         "other": draw(8, 8),
+        "chances": (x > 0).float() * 0.5,
         "mask": x > 0,
         "index": library.tensor([1, 0, 3, 5, 2, 7, 6, 4]),
         "places": library.tensor(rng.integers(0, 8, (8, 8))),
@@ -121,7 +125,7 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
 
 
 _FUNCTIONS = "zeros ones empty full arange linspace randint zeros_like ones_like full_like"
-_FUNCTIONS += " cat stack where bmm float64 meshgrid bernoulli roll"
+_FUNCTIONS += " cat stack where bmm float64 meshgrid bernoulli eye randperm"
 
 
 def parameters(library: Any, draw: Callable[..., Any]) -> list[Any]:

@@ -324,7 +324,15 @@ def permutation(seed: int, first: int, count: int) -> np.ndarray:
 
     Dtype   int64
     """
-    return np.argsort(words64(seed, first, count), kind="stable").astype(np.int64)
+    is_few = 0 < count <= FEW // 2
+    words = (
+        _numbers_ahead(seed, first, count, _words64_of) if is_few else words64(seed, first, count)
+    )
+    return words.argsort(kind="stable").astype(np.int64, copy=False)
+
+
+def _words64_of(seed: int, first: int, blocks: int) -> np.ndarray:
+    return words64(seed, first, 2 * blocks)
 
 
 def _draw_again(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.ndarray:

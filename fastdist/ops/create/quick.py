@@ -25,7 +25,7 @@ from ...core.folded_frames import fold
 from ...graph.modes import modes
 from ...kernels.cpu.memory import LINES_FROM
 from ...random_numbers.generator import default_generator
-from ...random_numbers.philox import FEW, blocks_for, integers
+from ...random_numbers.philox import FEW, blocks_for, integers, permutation
 from ...tensor.constants import is_plain_number
 from ...tensor.layout import Layout, Shape, Size
 from ...tensor.promotion import default
@@ -38,6 +38,7 @@ Maker = Callable[[Any, Any], Array]
 _SEVERAL: Final = frozenset({tuple, list, Size})
 _INT64: Final = np.dtype(np.int64)
 _FEW_STEPS: Final = 512
+_FEW_ROWS: Final = 64
 _INTS: Final = frozenset({int})
 _NUMBERS: Final = frozenset({int, float})
 # A view that needs no memory, for sizes that NumPy rejects.
@@ -251,6 +252,46 @@ def quick_range(general: F) -> F:
             out._layout = _layout(int64, array.shape)
             out._edge = out._extra = out._storage = None
             return out
+        except Exception as error:
+            fold(error)
+            raise
+
+    return _offered_as(create, general)
+
+
+def quick_eye(general: F) -> F:
+    """Return `eye` with a fast path for small square matrices of the default dtype."""
+
+    def create(*args: Any, **named: Any) -> Any:
+        try:
+            if named or len(args) != 1 or modes.tracers or chosen.count:
+                return general(*args, **named)
+            n = args[0]
+            if n.__class__ is not int or not 0 < n <= _FEW_ROWS or default.dtype.is_complex:
+                return general(*args)
+            dtype = default.dtype
+            array = np.zeros((n, n), dtype.numpy)
+            array.ravel()[:: n + 1] = 1
+            return wrap(array, _layout(dtype, array.shape))
+        except Exception as error:
+            fold(error)
+            raise
+
+    return _offered_as(create, general)
+
+
+def quick_permutation(general: F) -> F:
+    """Return `randperm` with a fast path for few numbers from the CPU's default generator."""
+
+    def create(*args: Any, **named: Any) -> Any:
+        try:
+            if named or len(args) != 1 or modes.tracers or chosen.count:
+                return general(*args, **named)
+            n = args[0]
+            if n.__class__ is not int or not 0 < n <= FEW // 2:
+                return general(*args)
+            array = permutation(*default_generator.reserve(blocks_for(n, 2)), n)
+            return wrap(array, _layout(int64, array.shape))
         except Exception as error:
             fold(error)
             raise

@@ -8,28 +8,30 @@ from typing import Any
 import numpy as np
 
 from ...core.device import CPU
-from ...core.dtypes import DType, dtype_of, int64
+from ...core.dtypes import DType, dtype_of, float32, int64
 from ...core.errors import ShapeError
 from ...core.memory_format import MemoryFormat, MemoryLayout
 from ...core.moved_modules import earlier_names
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import before, composite
 from ...dispatch.target import store_in_out
+from ...graph.modes import modes
 from ...interpreters.batched_draws import drawing_levels, stacked_draws
 from ...interpreters.batched_tensor import in_batches, levels, unbatched
 from ...interpreters.sparse_rules import refusal
-from ...random_numbers.generator import Generator, default_generator_of
-from ...random_numbers.philox import few_normal, few_uniform
+from ...random_numbers.generator import Generator, default_generator, default_generator_of
+from ...random_numbers.philox import FEW, blocks_for, few_normal, few_uniform
 from ...tensor.axes import sizes_of
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.methods import DeviceLike, Number
 from ...tensor.promotion import get_default_dtype
-from ...tensor.tensor import Tensor, from_array
+from ...tensor.tensor import Tensor, from_array, wrap
 from ..refusals import require_floating_inputs
 from ..rounded_ranges import largest_whole
 from .allocation import elsewhere, fills_out, finish, like
 from .draws import draw_integers, draw_numbers, generator_or_default
-from .quick import quick_draws, quick_integers
+from .quick import quick_draws, quick_integers, quick_permutation
 
 Generator.as_tensor = staticmethod(from_array)
 
@@ -182,6 +184,7 @@ def require_int64(low: int, high: Any) -> None:
             )
 
 
+@before(quick_permutation)
 @composite(homes="function")
 @fills_out
 def randperm(
@@ -364,7 +367,23 @@ def require_std(std: Tensor | float) -> None:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
 
 
-@composite()
+def _bernoulli_of_few(input: Any, *others: Any, **named: Any) -> Any:
+    """Return draws for few float32 probabilities on the CPU, otherwise NOT_TAKEN."""
+    if others or named or input.__class__ not in modes.plain:
+        return NOT_TAKEN
+    layout = input._layout
+    if layout.dtype is not float32 or not layout.ordinary or not 0 < layout.numel <= FEW:
+        return NOT_TAKEN
+    chance = input._array
+    low, high = chance.item(chance.argmin()), chance.item(chance.argmax())  # NaN comes first
+    if not (low >= 0 and high <= 1):
+        return NOT_TAKEN  # the general function raises an explained error
+    seed, first = default_generator.reserve(blocks_for(layout.numel, 1))
+    drawn = few_uniform(seed, first, layout.numel).reshape(layout.shape)
+    return wrap((drawn < chance).astype(chance.dtype), layout)
+
+
+@composite(quick=_bernoulli_of_few)
 def bernoulli(
     input: Tensor,
     p: Tensor | Number | None = None,

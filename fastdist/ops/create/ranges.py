@@ -21,7 +21,7 @@ from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
 from .. import late_ops
 from .allocation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
-from .quick import quick_linspace, quick_range
+from .quick import quick_eye, quick_linspace, quick_range
 
 
 @quick_range
@@ -231,6 +231,7 @@ def _require_number_dtype(name: str, wanted: DType) -> None:
         raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; give an integer dtype")
 
 
+@quick_eye
 @checked
 @fills_out
 def eye(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist
 from fastdist.overrides import TorchFunctionMode
+from fastdist.random_numbers import philox
 from tests.properties import in_one_test
 
 x = fastdist.arange(6, dtype=fastdist.float64).reshape(2, 3)
@@ -33,13 +36,23 @@ CALLS = {
         for number in ("3", "-70000", "1 << 40", "0.1", "2e9")
         for dtype in ("int64", "float64", "float32", "bfloat16")
     },
+    "eye(3)": "eye(3, device='cpu')",
+    "eye(0)": "eye(0, device='cpu')",
     "arange(5)": "arange(5, device='cpu')",
     "arange(2, 5)": "arange(2, 5, device='cpu')",
     "arange(0)": "arange(0, device='cpu')",
     "zeros_like(x)": "zeros_like(x, device='cpu')",
     "ones_like(x.t())": "ones_like(x.t(), device='cpu')",
 }
-FAULTS = ("zeros(2.0)", "zeros(-1)", "zeros('a')", "ones(None)", "full((2,), 'a')", "arange(-3)")
+FAULTS = (
+    "zeros(2.0)",
+    "zeros(-1)",
+    "zeros('a')",
+    "ones(None)",
+    "full((2,), 'a')",
+    "arange(-3)",
+    "eye(-1)",
+)
 
 
 @in_one_test("quick, general", CALLS.items())
@@ -117,6 +130,35 @@ def test_few_integers_are_those_of_the_general_function() -> None:
     for wrong in ((0, 0, (2,)), (3, (-1,)), (0, 3, 2), (1.5, 3, (2,))):
         with pytest.raises((RuntimeError, TypeError, ValueError)):
             fastdist.randint(*wrong)
+
+
+@in_one_test("n", [1, 2, 8, 256, 257])
+def test_few_permuted_numbers_are_those_of_the_general_function(n: int) -> None:
+    drawn = []
+    for how in ({}, {"dtype": fastdist.int64}):
+        fastdist.manual_seed(5)
+        drawn.append([fastdist.randperm(n, **how), fastdist.randperm(n, **how), fastdist.rand(3)])
+    assert all(one.equal(other) for one, other in zip(*drawn, strict=True))
+    assert drawn[0][0].sort().values.equal(fastdist.arange(n))
+
+
+def test_few_permuted_numbers_are_sorted_by_the_words_of_the_stream() -> None:
+    words = philox.words64(7, 11, 9)
+    assert philox.permutation(7, 11, 9).tolist() == np.argsort(words).tolist()
+    assert philox.permutation(7, 13, 5).tolist() == np.argsort(words[4:]).tolist()
+
+
+def test_few_coins_are_those_of_the_general_function() -> None:
+    chance = fastdist.tensor([[0.0, 0.3, 1.0], [0.5, 0.9, 0.1]])
+    drawn = []
+    for given in (chance, chance.t().contiguous().t()):
+        fastdist.manual_seed(5)
+        drawn.append([fastdist.bernoulli(given), fastdist.bernoulli(given), fastdist.rand(3)])
+    assert all(one.equal(other) for one, other in zip(*drawn, strict=True))
+    assert not fastdist.bernoulli(chance.clone().requires_grad_()).requires_grad
+    for wrong in (-0.1, 1.1, math.nan):
+        with pytest.raises(RuntimeError, match="expects p to be in"):
+            fastdist.bernoulli(fastdist.tensor([0.5, wrong, 0.2]))
 
 
 def _full(*size: Any, **named: Any) -> fastdist.Tensor:
