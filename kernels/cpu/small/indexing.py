@@ -15,6 +15,8 @@ from .call_facts import LIMIT, Array, CallFacts, Run, Shape, row_starts, small
 
 # The largest number of indices here; for more, compiled loops are used, see index/indices.py.
 _FEW_PLACES: Final = MANY - 1
+# A table of positions for more elements would take too much memory.
+_FEW_MOVED: Final = 1024
 _WRITTEN: Final = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64))
 
 
@@ -45,6 +47,39 @@ def _place(facts: CallFacts) -> Run | None:
         return out
 
     return place
+
+
+@small("shape.copying.roll", "shape.copying.flip")
+def _moved(facts: CallFacts) -> Run | None:
+    """Return the function that takes elements by a table of flat positions."""
+    shape = facts.shapes[0]
+    if not shape or not 0 < math.prod(shape) <= _FEW_MOVED:
+        return None
+    table = np.arange(math.prod(shape)).reshape(shape)
+    if len(facts.numbers) == 1:
+        table = np.ascontiguousarray(np.flip(table, *facts.numbers))
+    else:
+        shifts, axes = facts.numbers
+        table = np.roll(table, shifts[0] if axes is None else shifts, axes)
+    return lambda x: x.take(table)
+
+
+@small("shape.copying.place_diagonal")
+def _place_diagonal(facts: CallFacts) -> Run | None:
+    shape, given, (offset, dim1, dim2) = facts.shape, facts.shapes[0], facts.numbers
+    if not given or len(shape) != 2 or not 0 < math.prod(shape) <= LIMIT or (dim1, dim2) != (0, 1):
+        return None
+    columns, dtype, empty = shape[1], facts.dtype, np.empty
+    start = offset if offset > 0 else -offset * columns
+    part = slice(start, start + given[0] * (columns + 1), columns + 1)
+
+    def place_diagonal(x: Any) -> Any:
+        out = empty(shape, dtype)
+        out.fill(0)
+        out.ravel()[part] = x
+        return out
+
+    return place_diagonal
 
 
 @small("index.indexing.select")

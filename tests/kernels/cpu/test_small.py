@@ -449,3 +449,23 @@ def test_what_is_loaded_later_is_loaded_for_its_names() -> None:
         if home in later:
             later[home] += 1
     assert min(later.values()) > 0
+
+
+@in_one_test("dtype", [np.float32, np.int16, bool, np.complex64])
+def test_rolled_and_flipped_numbers_are_the_ordinary_ones(dtype: Any) -> None:
+    x = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    for given in (x, x.transpose(2, 0, 1)):
+        kinds = [(given.shape, np.dtype(dtype))]
+        for axes in ((0,), (1, 2), (0, 1, 2)):
+            assert_same("shape.copying.flip", [given], kinds, (axes,))
+        for numbers in (((5,), None), ((-1,), (1,)), ((1, 30), (0, 2))):
+            assert_same("shape.copying.roll", [given], kinds, numbers)
+
+
+@in_one_test("dtype", [np.float32, np.int16, bool, np.complex64])
+def test_a_vector_on_a_diagonal_is_the_ordinary_one(dtype: Any) -> None:
+    for shape in ((4, 4), (3, 5), (5, 3)):
+        for offset in range(-shape[0], shape[1] + 1):
+            x = np.arange(1, 1 + np.eye(*shape)[:].diagonal(offset).size).astype(dtype)
+            kinds = [(shape, np.dtype(dtype))]
+            assert_same("shape.copying.place_diagonal", [x], kinds, (offset, 0, 1))
