@@ -16,6 +16,7 @@ CALLS = {
     1.2: """
         zeros(8, 8); ones(8, 8); empty(8, 8); full((8, 8), 2.0); arange(8); zeros_like(x)
         ones_like(x); full_like(x, 2.0); full((8, 8), 2, dtype=float64); eye(8)
+        x.roll(1, 0); x.flip(0); constant.diag()
         full((8, 8), 2.0, device=row.device)
         x.permute(1, 0).reshape(-1); x.transpose(0, 1); x.view(-1); x.reshape(4, 16); x.unsqueeze(0)
         row.expand(8, 8); x.select(0, 1); x.narrow(0, 1, 2); x[0]; x[1:3]; x[:, 1]; x[None]
@@ -45,7 +46,7 @@ CALLS = {
         constant.median(1); meshgrid(row, row, indexing="ij"); randperm(8)
     """,
     3.0: """
-        constant.equal(other); bernoulli(chances)
+        constant.equal(other); x.diag(); bernoulli(chances)
     """,
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import Backend
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS, Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.view import view as view_op
+from ...graph.modes import modes
 from ...interpreters.batched_tensor import levels
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, from_array
 from ..create.creation import zeros
+from ..unrecorded_rows import may_reshape
 from .joining import cat
 
 
@@ -171,7 +174,19 @@ def _(g: Tensor, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal.general((g,), (offset, dim1, dim2))
 
 
-@composite(out="same")
+def _diag_at_once(input: Any, diagonal: Any = 0) -> Any:
+    """Return a copy of the diagonal of a plain matrix, for calls that are not recorded; NOT_TAKEN
+    for other calls.
+    """
+    if input.__class__ not in modes.plain or diagonal.__class__ is not int:
+        return NOT_TAKEN
+    layout = input._layout
+    if len(layout.shape) != 2 or abs(diagonal) > layout.numel or not may_reshape(input):
+        return NOT_TAKEN
+    return from_array(input._array.diagonal(diagonal).copy())
+
+
+@composite(out="same", quick=_diag_at_once)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
@@ -199,7 +214,12 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return place_diagonal(input, (n, n), diagonal, 0, 1)
 
 
-@composite(node="trace")
+def _trace_at_once(input: Any) -> Any:
+    found = _diag_at_once(input)
+    return found if found is NOT_TAKEN else found.sum()
+
+
+@composite(node="trace", quick=_trace_at_once)
 def trace(input: Tensor) -> Tensor:
     """Return the sum of the main diagonal of a matrix.
 

@@ -57,3 +57,16 @@ def test_nan_and_signed_zeros_stay_and_infinities_beside_leave_no_trace(size: in
         assert np.isnan(out[1, 0]) and out[2, 0] == 0 and np.signbit(out[2, 0])
         above = out[np.triu_indices(size, 1)]
         assert (above == 0).all() and not np.signbit(above).any()
+
+
+def test_diag_of_a_matrix_is_a_copy_and_its_gradient_reaches_the_diagonal() -> None:
+    x = fd.arange(12.0).reshape(3, 4)
+    found = x.diag(1)
+    found.fill_(0.0)
+    assert x.diag(1).tolist() == [1, 6, 11] and x.trace().item() == 15.0
+    assert x.t().diag(-1).tolist() == [1, 6, 11] and x.long().trace().dtype is fd.int64
+    x.requires_grad_()
+    (x.diag(1).sum() + x.trace()).backward()
+    assert x.grad.tolist() == [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    with fd.no_grad():
+        assert not x.diag().requires_grad

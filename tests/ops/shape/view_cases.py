@@ -62,6 +62,7 @@ CASES = {
     "diag": [
         case(lambda x: x.diag(1), lambda x: np.diag(x, 1), (3, 4)),
         case(lambda x: fd.diag(x, -1), lambda x: np.diag(x, -1), (3,)),
+        case(lambda x: fd.diag(x, -5), lambda x: np.diag(x, -5), (3, 4)),
     ],
     "trace": [case(lambda x: x.trace(), np.trace, (3, 4))],
     "basic_index": [
