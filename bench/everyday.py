@@ -16,7 +16,7 @@ CALLS = {
     1.2: """
         zeros(8, 8); ones(8, 8); empty(8, 8); full((8, 8), 2.0); arange(8); zeros_like(x)
         ones_like(x); full_like(x, 2.0); full((8, 8), 2, dtype=float64); eye(8)
-        x.roll(1, 0); x.flip(0); constant.diag()
+        x.roll(1, 0); x.flip(0); constant.diag(); wide.std(0); wide.var(0); wide.logsumexp(0)
         full((8, 8), 2.0, device=row.device)
         x.permute(1, 0).reshape(-1); x.transpose(0, 1); x.view(-1); x.reshape(4, 16); x.unsqueeze(0)
         row.expand(8, 8); x.select(0, 1); x.narrow(0, 1, 2); x[0]; x[1:3]; x[:, 1]; x[None]
@@ -46,7 +46,7 @@ CALLS = {
         constant.median(1); meshgrid(row, row, indexing="ij"); randperm(8)
     """,
     3.0: """
-        constant.equal(other); x.diag(); bernoulli(chances)
+        wide.softmax(0); wide.log_softmax(0); constant.equal(other); x.diag(); bernoulli(chances)
     """,
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",
@@ -101,6 +101,7 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
         "bias": draw(4),
         "constant": draw(8, 8),
         "constant_row": draw(8),
+        "wide": draw(8, 64),
         "other": draw(8, 8),
         "chances": (x > 0).float() * 0.5,
         "mask": x > 0,
