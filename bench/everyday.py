@@ -39,14 +39,16 @@ CALLS = {
         x.scatter(1, places, y); x.scatter_add(1, places, y); F.avg_pool2d(image, 2)
         F.pad(image, (1, 1, 1, 1), mode="reflect"); row.dot(row); x @ row
         F.pad(x, (1, 1), value=2.0); x.diagonal(); constant.median(); constant.kthvalue(2)
-        x.max(0); constant.long().min(0)
+        x.max(0); constant.long().min(0); halves.sum(-1); halves.float()
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
+        halves.softmax(-1); halves.log_softmax(-1); wide.bfloat16()
         constant.median(1); meshgrid(row, row, indexing="ij"); randperm(8)
     """,
     3.0: """
-        wide.softmax(0); wide.log_softmax(0); constant.equal(other); x.diag(); bernoulli(chances)
+        wide.softmax(0); wide.log_softmax(0); F.layer_norm(halves, (64,)); constant.equal(other)
+        x.diag(); bernoulli(chances)
     """,
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",
@@ -102,6 +104,7 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
         "constant": draw(8, 8),
         "constant_row": draw(8),
         "wide": draw(8, 64),
+        "halves": draw(8, 64).bfloat16(),
         "other": draw(8, 8),
         "chances": (x > 0).float() * 0.5,
         "mask": x > 0,
@@ -121,7 +124,8 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
     }
     names["loss_of_layers"] = _step_of(names["sequence"], functional, x.clone(), y.clone())
     if has_grad:
-        for one in (x, y, row, batch, image, kernel, names["bias"]):
+        others = [names[one] for one in ("bias", "wide", "halves")]
+        for one in (x, y, row, batch, image, kernel, *others):
             one.requires_grad_()
     return names
 

@@ -34,6 +34,9 @@ MOVES: Final = frozenset(
 )
 # The kernels of MOVES that keep the dtype: they move the bytes of float8 types.
 _OF_BYTES: Final = MOVES - {"shape.copying.cast", "shape.copying.cat"}
+# NumPy casts up to this many bfloat16 numbers faster than a compiled loop starts: 2048 numbers are
+# widened in 0.6 us, and rounded in 1.3 us (AMD EPYC, Zen 5). It casts float16 numbers one by one.
+_BFLOAT16_LIMIT: Final = 2048
 # Kernels that overwrite every element of their results without reading it.
 _WRITES_ALL: Final = frozenset({"linalg.product.linear", "linalg.product.matmul"})
 
@@ -109,8 +112,8 @@ def computed_in_float32(
 
     is_float8 = FLOAT8 and any(dtype in FLOAT8 for dtype in (*facts.dtypes, *results))
     sizes = [math.prod(shape) for shape in (*facts.shapes, facts.shape) if shape is not None]
-    if len(results) == 1 and max(sizes) <= HALF_LIMIT and not is_float8:
-        return silent(_small(make, facts.dtypes, as_wide, results[0]))
+    if max(sizes) <= most_by_numpy(*facts.dtypes, *results) and not is_float8:
+        return silent(_small(make, facts.dtypes, as_wide, results))
 
     def run(*arrays: Any) -> Any:
         found = make(*[None if one is None else _wide(one) for one in arrays])
@@ -151,20 +154,29 @@ def gradients_in_float32(
 def _small_cast(facts: CallFacts) -> Callable[..., Any] | None:
     """Return NumPy's cast from or to a half type if the numbers are few and real, else None."""
     dtype, dtypes = facts.dtype, (*facts.dtypes, facts.dtype)
-    if math.prod(facts.shape) > HALF_LIMIT or (FLOAT8 and any(one in FLOAT8 for one in dtypes)):
+    if math.prod(facts.shape) > most_by_numpy(*dtypes) or (
+        FLOAT8 and any(one in FLOAT8 for one in dtypes)
+    ):
         return None
     if not all(one.kind == "f" or one in WIDE for one in dtypes):
         return None
     return silent(lambda x: x.astype(dtype, "C"))
 
 
-def _small(make: Callable[..., Any], given: Any, wide: Any, result: Any) -> Callable[..., Any]:
+def most_by_numpy(*dtypes: Any) -> int:
+    """Return the largest number of elements of these dtypes that NumPy casts."""
+    halves = {dtype.name for dtype in dtypes if dtype in WIDE}
+    return _BFLOAT16_LIMIT if halves == {"bfloat16"} else HALF_LIMIT
+
+
+def _small(make: Callable[..., Any], given: Any, wide: Any, results: Any) -> Callable[..., Any]:
     """Return a function for few numbers: `make`, with arguments and result cast by NumPy.
 
     Note    8x8 bfloat16 @ bfloat16 takes 2.9 us less than with `_wide` and `_as` (Zen 3)
     """
     halves = [one is not other for one, other in zip(given, wide, strict=True)]
-    one_type = all(halves) and result in WIDE
+    result, *others = results
+    one_type = all(halves) and result in WIDE and not others
     if one_type and len(wide) == 2:
         a, b = wide
         return lambda x, y: make(x.astype(a), y.astype(b)).astype(result)
@@ -180,7 +192,10 @@ def _small(make: Callable[..., Any], given: Any, wide: Any, result: Any) -> Call
             one.astype(dtype) if is_half else one
             for one, dtype, is_half in zip(arrays, wide, halves, strict=True)
         ]
-        return make(*cast).astype(result, copy=False)
+        if not others:
+            return make(*cast).astype(result, copy=False)
+        found = zip(make(*cast), results, strict=True)
+        return tuple([one.astype(dtype, copy=False) for one, dtype in found])
 
     return run
 

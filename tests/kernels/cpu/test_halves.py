@@ -13,11 +13,12 @@ import fastdist as fd
 from fastdist.devices.cpu import CpuBackend
 from fastdist.dispatch.op import OPS
 from fastdist.kernels.cpu.half_tables import TABLE_FROM
-from fastdist.kernels.cpu.halves import convert, in_float32
+from fastdist.kernels.cpu.halves import convert, in_float32, most_by_numpy
 from fastdist.kernels.cpu.pointwise import numba_pointwise, pointwise
 from fastdist.kernels.cpu.pointwise.pointwise import PointwiseKernel, kernel_for, run_wide
 from fastdist.kernels.cpu.silence import silent
 from fastdist.language.scalar import parse
+from tests.properties import in_one_test
 
 NUMBERS = np.random.default_rng(0).standard_normal((9, 70)).astype(np.float16)
 
@@ -312,3 +313,26 @@ def test_several_threads_may_look_up_what_none_has_computed() -> None:
     for thread in threads:
         thread.join()
     assert all(np.array_equal(one.view(np.uint16), found[0].view(np.uint16)) for one in found)
+
+
+@in_one_test("half", HALVES)
+@in_one_test("columns", [4, 40, 256, 257])  # up to 2048 numbers of bfloat16 are cast by NumPy
+def test_rows_of_halves_have_the_rounded_results_of_float32(half: str, columns: int) -> None:
+    dtype = getattr(fd, half)
+    x = fd.tensor(np.resize(NUMBERS, (8, columns)).astype(np.float32)).to(dtype)
+    x[1, 2], x[2, 1] = float("inf"), float("nan")
+    calls = (
+        lambda x: [x.softmax(-1), x.log_softmax(0), x.sum(-1), x.t().softmax(-1), x.max(1)[0]],
+        lambda x: fd.native_layer_norm(x, (columns,), None, None, 1e-5)[:1],
+        lambda x: [x.sort(1)[0], x.sort(1)[1], x.max(1)[1]],
+    )
+    for call in calls:
+        for ours, wide in zip(call(x), call(x.float()), strict=True):
+            rounded = wide.to(ours.dtype)
+            assert np.array_equal(ours.float(), rounded.float(), equal_nan=True)
+
+
+def test_numpy_casts_more_bfloat16_numbers_than_float16_numbers() -> None:
+    assert most_by_numpy(BFLOAT16, None, BFLOAT16) == 2048
+    for mixed in ((FLOAT16,), (FLOAT16, BFLOAT16), (FLOAT32,)):
+        assert most_by_numpy(*mixed) == pointwise.HALF_LIMIT
