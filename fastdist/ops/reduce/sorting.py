@@ -205,6 +205,8 @@ def unique(
     array = input.to_numpy().astype(dtype.computes_in.numpy, copy=False)
     if dim is not None:
         dim = _axis_of_slices(array.shape, dim)
+    elif not return_inverse and not return_counts:
+        return from_array(_distinct(array).astype(dtype.numpy, copy=False))
     values, inverse, counts = np.unique(
         array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
     )
@@ -217,6 +219,18 @@ def unique(
         if wish
     ]
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def _distinct(array: Any) -> Any:
+    """Return the distinct elements in ascending order; each NaN is an element of its own.
+
+    Note    np.unique takes twice as long for few numbers
+    """
+    ordered = array.flatten()
+    ordered.sort()
+    begins = np.ones(ordered.size, bool)
+    np.not_equal(ordered[1:], ordered[:-1], begins[1:])
+    return ordered[begins]
 
 
 def _unique_of_device(input: Tensor, return_inverse: bool, return_counts: bool) -> Any:

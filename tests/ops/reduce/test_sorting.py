@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist as fd
@@ -15,6 +16,17 @@ def test_unique_of_a_tensor_without_axes_has_an_inverse_without_axes() -> None:
     values, inverse, counts = fd.unique(fd.tensor(5), return_inverse=True, return_counts=True)
     assert values.tolist() == [5] and counts.tolist() == [1]
     assert inverse.shape == () and inverse.item() == 0
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.bfloat16, fd.int16, fd.bool, fd.complex64])
+def test_unique_alone_has_the_elements_of_unique_with_counts(dtype: fd.dtype) -> None:
+    for numbers in ([[3.0, 1.0], [0.0, 3.0]], [], [2.0], [1.0, math.nan, 1.0, math.nan, -math.inf]):
+        x = fd.tensor(numbers, dtype=fd.float32)
+        if not dtype.is_floating_point:
+            x = x.nan_to_num(0.0, neginf=-1.0)
+        alone, (values, _) = fd.unique(x.to(dtype)), fd.unique(x.to(dtype), return_counts=True)
+        assert alone.dtype is dtype
+        assert np.array_equal(alone.to(fd.complex64), values.to(fd.complex64), equal_nan=True)
 
 
 def test_unique_keeps_each_row_with_nan() -> None:
