@@ -366,6 +366,8 @@ CALLS: dict[str, str] = {
     "t.einsum('i,j->ij', v, v)": "MulBackward0",
     "t.einsum('ij->i', x)": "SumBackward1",
     "t.einsum('ij->ji', x)": "PermuteBackward0",
+    "t.einsum('ij->ij', x)": "PermuteBackward0",
+    "t.einsum('ii->i', t.outer(v, v))": "PermuteBackward0",
     "t.linalg.multi_dot([x, w])": "ViewBackward0",
     "t.linalg.multi_dot([v, w, v])": "ViewBackward0",
     "t.chain_matmul(x, w, x)": "ViewBackward0",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
@@ -9,7 +13,8 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.signature import ArgumentError
-from ...tensor.axes import normalize_axis
+from ...tensor.axes import normalize_axis, reduced_shape
+from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor
 from ..shape.diagonal import diagonal
 from ..shape.views import permute
@@ -50,19 +55,85 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     for i, one in enumerate(given):
         if not isinstance(one, Tensor):
             raise ArgumentError(f"einsum(): operand {i} must be Tensor, not {short_repr(one)}")
-    inputs, output = _parse(equation, given)
-    result, letters = _single(given[0], inputs[0], 0)
-    for i, (tensor, names) in enumerate(zip(given[1:], inputs[1:], strict=True), 2):
+    steps, name = planned(equation, *[one._layout.shape for one in given])
+    values = list(given)
+    for function, places, more in steps:
+        values.append(function(*[values[place] for place in places], *more))
+    return recorded_as(name, values[-1], ()) if name else values[-1]  # type: ignore[no-any-return]
+
+
+class _Plan:
+    """The steps of a call under construction. Operands and results are named by their places in a
+    list: `shapes` has their shapes. A step is a function, the places of its tensors, and its other
+    arguments. Its result has the next place.
+    """
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        self.shapes, self.steps = list(shapes), list[tuple[Any, tuple[int, ...], tuple[Any, ...]]]()
+
+    def add(self, shape: Shape, function: Any, places: tuple[int, ...], *more: Any) -> int:
+        """Add a step whose result has this shape; return the place of the result."""
+        self.steps.append((function, places, more))
+        self.shapes.append(shape)
+        return len(self.shapes) - 1
+
+    def permute(self, place: int, axes: list[int]) -> int:
+        """Add a permutation, unless it changes nothing."""
+        shape = self.shapes[place]
+        if axes == list(range(len(shape))):
+            return place
+        return self.add(tuple([shape[axis] for axis in axes]), permute, (place,), *axes)
+
+    def reshape(self, place: int, shape: Shape) -> int:
+        """Add a change of the shape, unless it changes nothing."""
+        return place if self.shapes[place] == shape else self.add(shape, _reshape, (place,), shape)
+
+    def sum(self, place: int, axes: tuple[int, ...], *, keepdim: bool) -> int:
+        """Add a sum over axes."""
+        shape = reduced_shape(self.shapes[place], axes, keepdim)
+        return self.add(shape, _sum, (place,), axes, keepdim)
+
+
+def _reshape(tensor: Any, shape: Shape) -> Any:
+    return tensor.reshape(shape)
+
+
+def _expand(tensor: Any, shape: Shape) -> Any:
+    return tensor.expand(shape)
+
+
+def _squeeze(tensor: Any, axes: tuple[int, ...]) -> Any:
+    return tensor.squeeze(axes)
+
+
+def _sum(tensor: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    return tensor.sum(axes, keepdim)
+
+
+@functools.lru_cache(maxsize=256)
+def planned(equation: str, *shapes: Shape) -> tuple[Sequence[Any], str]:
+    """Return the steps for an equation and operands of these shapes, and the name of the result's
+    Node ("" for the name of the last step).
+    """
+    inputs, output = _parse(equation, shapes)
+    plan = _Plan(shapes)
+    result, letters = _single(plan, 0, inputs[0])
+    for i, names in enumerate(inputs[1:], 2):
         later = set(output).union(*inputs[i:]) if i < len(inputs) else set(output)
-        other, others = _single(tensor, names, i - 1)
-        result, letters = _contract(result, letters, other, others, later)
-    found = _finish(result, letters, output)
+        other, others = _single(plan, i - 1, names)
+        result, letters = _contract(plan, result, letters, other, others, later)
+    result, letters = _sum_alone(plan, result, letters, set(output))
+    if set(letters) != set(output):
+        raise ShapeError(f"einsum(): the result names {output}, the operands have {letters}")
+    order = [letters.index(letter) for letter in output]
     summed = set().union(*inputs) - set(output)
-    if len(inputs) > 1:
-        recorded_as(node_named("view" if summed else "mul"), found, ())
-    elif summed:
-        recorded_as(node_named("sum.1"), found, ())
-    return found
+    if len(inputs) > 1 or summed:
+        plan.permute(result, order)
+        return plan.steps, node_named("sum.1" if len(inputs) == 1 else "view" if summed else "mul")
+    # Here the permutation is the only step, or the last one after a diagonal.
+    shape = tuple([plan.shapes[result][axis] for axis in order])
+    plan.add(shape, permute, (result,), *order)
+    return plan.steps, ""
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -85,23 +156,21 @@ def _in_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     return left, given[::2]
 
 
-def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:
+def _parse(equation: str, shapes: Sequence[Shape]) -> tuple[list[list[str]], list[str]]:
     """Return the letters of each operand and of the result, with digits for the axes of `...`."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
-    if len(parts) != len(operands):
+    if len(parts) != len(shapes):
         raise ShapeError(
             f"einsum(): equation {short_repr(equation)} names {len(parts)} operands, "
-            f"{len(operands)} "
+            f"{len(shapes)} "
             "were given"
         )
     dots = 0
-    for part, tensor in zip(parts, operands, strict=True):
+    for part, shape in zip(parts, shapes, strict=True):
         if "..." in part:
-            dots = max(dots, len(tensor._layout.shape) - len(part.replace("...", "")))
-    inputs = [
-        _letters(part, len(t._layout.shape), dots) for part, t in zip(parts, operands, strict=True)
-    ]
+            dots = max(dots, len(shape) - len(part.replace("...", "")))
+    inputs = [_letters(part, len(shape), dots) for part, shape in zip(parts, shapes, strict=True)]
     if arrow:
         return inputs, _letters(right, -1, dots)
     seen = [letter for letters in inputs for letter in letters]
@@ -125,15 +194,15 @@ def _letters(part: str, ndim: int, dots: int) -> list[str]:
     return [*before, *([str(i) for i in range(dots - middle, dots)] if has_dots else []), *after]
 
 
-def _single(tensor: Tensor, letters: list[str], number: int) -> tuple[Any, list[str]]:
-    """Return an operand and its letters, each letter once: the axes of a repeated letter are
-    replaced by their diagonal. `number` is the operand's number in the error.
+def _single(plan: _Plan, place: int, letters: list[str]) -> tuple[int, list[str]]:
+    """Return the place of an operand and its letters, each letter once: the axes of a repeated
+    letter are replaced by their diagonal.
 
     Raises  RuntimeError if the axes of a repeated letter have different lengths
     """
-    letters = list(letters)
+    number, letters = place, list(letters)
     sizes: dict[str, int] = {}
-    for letter, size in zip(letters, tensor._layout.shape, strict=True):
+    for letter, size in zip(letters, plan.shapes[place], strict=True):
         if size != sizes.setdefault(letter, size):
             raise ShapeError(
                 f"einsum(): subscript {letter} is repeated for operand {number} but the sizes "
@@ -143,96 +212,94 @@ def _single(tensor: Tensor, letters: list[str], number: int) -> tuple[Any, list[
         while letters.count(letter) > 1:
             first = letters.index(letter)
             second = letters.index(letter, first + 1)
-            tensor = diagonal(tensor, 0, first, second)
             letters = [x for i, x in enumerate(letters) if i not in (first, second)] + [letter]
-    return tensor, letters
+            shape = tuple([sizes[one] for one in letters])
+            place = plan.add(shape, diagonal, (place,), 0, first, second)
+    return place, letters
 
 
 def _contract(
-    a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
-) -> tuple[Any, list[str]]:
+    plan: _Plan, a: int, a_letters: list[str], b: int, b_letters: list[str], later: set[str]
+) -> tuple[int, list[str]]:
     """Return the product of two operands, summed over the letters that are not in `later`.
 
     Dtype  with a sum, the rules of a matrix product apply; without a sum, the rules of mul, which
            promotes dtypes and accepts bool, as in PyTorch
     """
-    a, a_letters = _sum_alone(a, a_letters, later | set(b_letters))
-    b, b_letters = _sum_alone(b, b_letters, later | set(a_letters))
-    _lengths(a, a_letters, b, b_letters)
-    a, b = _sum_stretched(a, a_letters, b, b_letters, later)
-    a, a_letters, b, b_letters = _without_ones(a, a_letters, b, b_letters, later)
-    lengths = _lengths(a, a_letters, b, b_letters)
+    a, a_letters = _sum_alone(plan, a, a_letters, later | set(b_letters))
+    b, b_letters = _sum_alone(plan, b, b_letters, later | set(a_letters))
+    _lengths(plan, a, a_letters, b, b_letters)
+    a, b = (
+        _sum_stretched(plan, a, a_letters, b, b_letters, later),
+        _sum_stretched(plan, b, b_letters, a, a_letters, later),
+    )
+    a, a_letters = _without_ones(plan, a, a_letters, later)
+    b, b_letters = _without_ones(plan, b, b_letters, later)
+    lengths = _lengths(plan, a, a_letters, b, b_letters)
     shared = [letter for letter in a_letters if letter in b_letters]
     batch = [letter for letter in shared if letter in later]
     summed = [letter for letter in shared if letter not in later]
     rows = [letter for letter in a_letters if letter not in shared]
     columns = [letter for letter in b_letters if letter not in shared]
     letters = [*batch, *rows, *columns]
+    final = tuple([lengths[letter] for letter in letters])
     if not summed:
-        return _aligned(a, a_letters, letters) * _aligned(b, b_letters, letters), letters
+        left, right = _aligned(plan, a, a_letters, letters), _aligned(plan, b, b_letters, letters)
+        return plan.add(final, operator.mul, (left, right)), letters
     # Without batch letters, the operands become matrices without a batch axis: their product is
     # faster than the product of batches of one matrix.
     before = (batch,) if batch else ()
-    left = _grouped(a, a_letters, (*before, rows, summed), lengths)
-    right = _grouped(b, b_letters, (*before, summed, columns), lengths)
-    product = matmul(left, right)
-    return product.reshape([lengths[letter] for letter in letters]), letters
+    left = _grouped(plan, a, a_letters, (*before, rows, summed), lengths)
+    right = _grouped(plan, b, b_letters, (*before, summed, columns), lengths)
+    shape = (*plan.shapes[left][:-1], plan.shapes[right][-1])
+    return plan.reshape(plan.add(shape, matmul, (left, right)), final), letters
 
 
 def _sum_stretched(
-    a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
-) -> tuple[Any, Any]:
-    """Return both operands. If a summed axis has length 1 in one operand only, the other operand is
-    summed along this axis before the product, and the axis keeps length 1.
+    plan: _Plan, a: int, a_letters: list[str], b: int, b_letters: list[str], later: set[str]
+) -> int:
+    """Return the first operand. If a summed axis has length 1 in the second operand only, the first
+    operand is summed along this axis before the product, and the axis keeps length 1.
     """
-    found = []
-    for tensor, letters, other, others in (
-        (a, a_letters, b, b_letters),
-        (b, b_letters, a, a_letters),
-    ):
-        axes = tuple(
-            i
-            for i, letter in enumerate(letters)
-            if letter not in later
-            and letter in others
-            and tensor._layout.shape[i] != 1 == other._layout.shape[others.index(letter)]
-        )
-        found.append(tensor.sum(axes, True) if axes else tensor)
-    return found[0], found[1]
+    shape, other = plan.shapes[a], plan.shapes[b]
+    axes = tuple(
+        i
+        for i, letter in enumerate(a_letters)
+        if letter not in later
+        and letter in b_letters
+        and shape[i] != 1 == other[b_letters.index(letter)]
+    )
+    return plan.sum(a, axes, keepdim=True) if axes else a
 
 
 def _without_ones(
-    a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
-) -> tuple[Any, list[str], Any, list[str]]:
-    """Return both operands without axes of length 1 whose letters are summed over."""
-    found: list[Any] = []
-    for tensor, letters in ((a, a_letters), (b, b_letters)):
-        ones = tuple(
-            i
-            for i, letter in enumerate(letters)
-            if letter not in later and tensor._layout.shape[i] == 1
-        )
-        kept = [letter for i, letter in enumerate(letters) if i not in ones]
-        found += [tensor.squeeze(ones) if ones else tensor, kept]
-    return found[0], found[1], found[2], found[3]
+    plan: _Plan, place: int, letters: list[str], later: set[str]
+) -> tuple[int, list[str]]:
+    """Return an operand without axes of length 1 whose letters are summed over."""
+    shape = plan.shapes[place]
+    ones = tuple(i for i, one in enumerate(letters) if one not in later and shape[i] == 1)
+    if not ones:
+        return place, letters
+    kept = [letter for i, letter in enumerate(letters) if i not in ones]
+    return plan.add(reduced_shape(shape, ones, False), _squeeze, (place,), ones), kept
 
 
-def _aligned(tensor: Tensor, letters: list[str], order: list[str]) -> Any:
-    """Return `tensor` with its axes in the order of the letters `order`. Letters of `order` that
+def _aligned(plan: _Plan, place: int, letters: list[str], order: list[str]) -> int:
+    """Return an operand with its axes in the order of the letters `order`. Letters of `order` that
     are not in `letters` get axes of length 1.
     """
     here = [letter for letter in order if letter in letters]
-    tensor = permute(tensor, *[letters.index(letter) for letter in here])
-    if len(here) == len(order):
-        return tensor
-    lengths = dict(zip(here, tensor._layout.shape, strict=True))
-    return tensor.reshape([lengths.get(letter, 1) for letter in order])
+    place = plan.permute(place, [letters.index(letter) for letter in here])
+    lengths = dict(zip(here, plan.shapes[place], strict=True))
+    return plan.reshape(place, tuple([lengths.get(letter, 1) for letter in order]))
 
 
-def _lengths(a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str]) -> dict[str, int]:
+def _lengths(
+    plan: _Plan, a: int, a_letters: list[str], b: int, b_letters: list[str]
+) -> dict[str, int]:
     lengths: dict[str, int] = {}
-    for tensor, letters in ((a, a_letters), (b, b_letters)):
-        for letter, n in zip(letters, tensor._layout.shape, strict=True):
+    for place, letters in ((a, a_letters), (b, b_letters)):
+        for letter, n in zip(letters, plan.shapes[place], strict=True):
             known = lengths.setdefault(letter, n)
             if known != n and 1 not in (known, n):
                 raise ShapeError(
@@ -243,39 +310,31 @@ def _lengths(a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str]) -
     return lengths
 
 
-def _sum_alone(tensor: Tensor, letters: list[str], needed: set[str]) -> tuple[Any, list[str]]:
+def _sum_alone(
+    plan: _Plan, place: int, letters: list[str], needed: set[str]
+) -> tuple[int, list[str]]:
     gone = tuple(i for i, letter in enumerate(letters) if letter not in needed)
     if not gone:
-        return tensor, letters
-    return tensor.sum(gone), [letter for letter in letters if letter in needed]
+        return place, letters
+    return plan.sum(place, gone, keepdim=False), [one for one in letters if one in needed]
 
 
 def _grouped(
-    tensor: Tensor, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]
-) -> Any:
-    """Return `tensor` with one axis for each group of letters."""
+    plan: _Plan,
+    place: int,
+    letters: list[str],
+    groups: tuple[list[str], ...],
+    lengths: dict[str, int],
+) -> int:
+    """Return an operand with one axis for each group of letters."""
     order = [letter for group in groups for letter in group]
-    if order != letters:
-        tensor = permute(tensor, *[letters.index(letter) for letter in order])
+    place = plan.permute(place, [letters.index(letter) for letter in order])
     whole = tuple([lengths[letter] for letter in order])
-    if tensor._layout.shape != whole:
-        tensor = tensor.expand(*whole)
-    if all(len(group) == 1 for group in groups):
-        return tensor
-    shape = []
-    for group in groups:
-        n = 1
-        for letter in group:
-            n *= lengths[letter]
-        shape.append(n)
-    return tensor.reshape(shape)
-
-
-def _finish(result: Tensor, letters: list[str], output: list[str]) -> Tensor:
-    result, letters = _sum_alone(result, letters, set(output))
-    if set(letters) != set(output):
-        raise ShapeError(f"einsum(): the result names {output}, the operands have {letters}")
-    return permute(result, *[letters.index(letter) for letter in output])
+    if plan.shapes[place] != whole:
+        place = plan.add(whole, _expand, (place,), whole)
+    return plan.reshape(
+        place, tuple([math.prod([lengths[letter] for letter in group]) for group in groups])
+    )
 
 
 @composite(homes="function", out="same", node="view")

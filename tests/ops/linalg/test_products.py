@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.ops.linalg.einsum import planned
+from fastdist.ops.linalg.matmul import matmul
 
 NAN = float("nan")
 SHAPES = {
@@ -169,3 +172,24 @@ def test_later_products_have_the_node_and_the_checks_of_the_first(
             product(a, b.double())
         with fd.autocast("cpu", fd.bfloat16):
             assert product(a, b).dtype is fd.bfloat16
+
+
+def test_einsum_runs_the_steps_of_its_first_call_with_new_operands() -> None:
+    rng = np.random.default_rng(5)
+    equation, shapes = "bij,jk,k->ib", ((2, 3, 4), (4, 5), (5,))
+    for _ in range(2):
+        arrays = [rng.standard_normal(shape) for shape in shapes]
+        found = fd.einsum(equation, *map(fd.tensor, arrays))
+        np.testing.assert_allclose(found, np.einsum(equation, *arrays))
+    found = fd.einsum(equation, fd.ones(1, 3, 4), fd.ones(4, 5), fd.ones(5))
+    assert found.tolist() == [[20.0]] * 3
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="do not broadcast with remapped shapes"):
+            fd.einsum(equation, fd.ones(2, 3, 3), fd.ones(4, 5), fd.ones(5))
+
+
+def test_einsum_takes_one_call_for_a_product_of_matrices() -> None:
+    steps, name = planned("ij,jk->ik", (2, 3), (3, 4))
+    assert [function for function, *_ in steps] == [matmul] and name == "ViewBackward0"
+    x = fd.ones(2, 3)
+    assert fd.einsum("ij->ij", x) is not x
