@@ -40,14 +40,12 @@ def roll(x: Array, out: Array, shifts: tuple[int, ...], axes: tuple[int, ...] | 
     np.copyto(out, np.roll(x, shifts[0] if axes is None else shifts, axes))
 
 
-_BITS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+BITS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Masks up to this number of elements are cached.
 _KEPT: Final = 1 << 16
 
 
-def _bits_of_triangle(
-    rows: int, columns: int, diagonal: int, upper: bool, kind: type[Any]
-) -> Array:
+def bits_of_triangle(rows: int, columns: int, diagonal: int, upper: bool, kind: type[Any]) -> Array:
     """Return a matrix of integers with all bits set inside a triangle, and none outside."""
     lower = np.tri(rows, columns, diagonal - upper, np.bool_)
     chosen = np.logical_not(lower, out=lower) if upper else lower
@@ -55,7 +53,7 @@ def _bits_of_triangle(
     return np.negative(bits, out=bits)
 
 
-_kept_bits = functools.lru_cache(maxsize=8)(_bits_of_triangle)
+_kept_bits = functools.lru_cache(maxsize=8)(bits_of_triangle)
 
 
 @silent
@@ -63,12 +61,12 @@ def triangle(x: Array, out: Array, diagonal: int, upper: bool) -> None:
     """Write x into out, with zeros on one side of the diagonal of the last two axes: below it if
     `upper`, else above it.
     """
-    kind = _BITS.get(x.dtype.itemsize)
+    kind = BITS.get(x.dtype.itemsize)
     if kind is None or out.dtype != x.dtype:
         np.copyto(out, np.triu(x, diagonal) if upper else np.tril(x, diagonal))
         return
     rows, columns = x.shape[-2:]
-    make = _kept_bits if rows * columns <= _KEPT else _bits_of_triangle
+    make = _kept_bits if rows * columns <= _KEPT else bits_of_triangle
     bits = make(rows, columns, diagonal, upper, kind)
     # The bitwise AND of a number and its mask is the number or 0. For 200 x 200 float32 this takes
     # 3 us, and np.tril takes 33 us (AMD EPYC, Zen 4).

@@ -11,7 +11,8 @@ from fastdist.core.dtypes import FLOAT8
 
 from ..index.indices import MANY, require_inside
 from ..memory import LINES_FROM
-from .call_facts import LIMIT, Array, CallFacts, Run, Shape, row_starts, small
+from ..shape.copying import BITS, bits_of_triangle
+from .call_facts import LIMIT, Array, CallFacts, Run, Shape, small
 
 # The largest number of indices here; for more, compiled loops are used, see index/indices.py.
 _FEW_PLACES: Final = MANY - 1
@@ -64,6 +65,18 @@ def _moved(facts: CallFacts) -> Run | None:
     return lambda x: x.take(table)
 
 
+@small("shape.copying.triangle")
+def _triangle(facts: CallFacts) -> Run | None:
+    dtype, kind = facts.dtype, BITS.get(facts.dtype.itemsize)
+    if kind is None or not facts.contiguous[0] or not 0 < math.prod(facts.shape) <= LIMIT:
+        return None
+    if facts.dtypes[0] != dtype or dtype in FLOAT8:
+        return None
+    (rows, columns), (diagonal, upper) = facts.shape[-2:], facts.numbers
+    bits, keep = bits_of_triangle(rows, columns, diagonal, upper, kind), np.bitwise_and
+    return lambda x: keep(x.view(kind), bits).view(dtype)
+
+
 @small("shape.copying.place_diagonal")
 def _place_diagonal(facts: CallFacts) -> Run | None:
     shape, given, (offset, dim1, dim2) = facts.shape, facts.shapes[0], facts.numbers
@@ -94,20 +107,6 @@ def _select(facts: CallFacts) -> Run | None:
         return x.take(index, axis)
 
     return select
-
-
-@small("index.indexing.gather")
-def _gather(facts: CallFacts) -> Run | None:
-    shape, wanted, (axis,) = facts.shapes[0], facts.shape, facts.numbers
-    if not facts.small or shape is None or len(shape) != 2 or axis != 1 or 0 in wanted:
-        return None
-    starts, add, length = row_starts(*shape)[: wanted[0], None], np.add, shape[1]
-
-    def gather(x: Any, index: Any) -> Any:
-        require_inside(index, length, 1)
-        return x.take(add(index, starts))
-
-    return gather
 
 
 def _flat_places(facts: CallFacts) -> Run | None:
@@ -157,6 +156,12 @@ def _cut(shape: Shape | None, wanted: Shape | None) -> tuple[slice, ...] | None:
     """Return the slices of a source that the index covers; None if it covers all of the source."""
     assert shape is not None and wanted is not None
     return None if shape == wanted or not shape else tuple([slice(n) for n in wanted])
+
+
+@small("index.indexing.gather")
+def _gather(facts: CallFacts) -> Run | None:
+    places = _flat_places(facts)
+    return None if places is None else lambda x, index: x.take(places(index))
 
 
 @small("index.indexing.scatter")

@@ -469,3 +469,23 @@ def test_a_vector_on_a_diagonal_is_the_ordinary_one(dtype: Any) -> None:
             x = np.arange(1, 1 + np.eye(*shape)[:].diagonal(offset).size).astype(dtype)
             kinds = [(shape, np.dtype(dtype))]
             assert_same("shape.copying.place_diagonal", [x], kinds, (offset, 0, 1))
+
+
+@in_one_test("dtype", [np.float32, np.int64])
+def test_gathered_numbers_are_the_ordinary_ones(dtype: Any) -> None:
+    x = np.arange(60).reshape(3, 4, 5).astype(dtype)
+    for given, shape in ((x, (2, 4, 3)), (x[0], (4, 5)), (x[0, 0], (7,))):
+        for axis in range(given.ndim):
+            index = np.arange(math.prod(shape)).reshape(shape) % given.shape[axis]
+            cut = tuple(slice(n) if i != axis else slice(None) for i, n in enumerate(given.shape))
+            kinds = [(index[cut].shape, np.dtype(dtype))]
+            assert_same("index.indexing.gather", [given, index[cut]], kinds, (axis,))
+
+
+@in_one_test("dtype", [np.float32, np.int64, np.float16, np.int8])
+def test_triangles_are_the_ordinary_ones(dtype: Any) -> None:
+    x = np.arange(1, 31).reshape(2, 3, 5).astype(dtype)
+    for diagonal in (-9, -1, 0, 2, 9):
+        for upper in (False, True):
+            kinds = [(x.shape, np.dtype(dtype))]
+            assert_same("shape.copying.triangle", [x], kinds, (diagonal, upper))
