@@ -39,12 +39,13 @@ CALLS = {
         x.scatter(1, places, y); x.scatter_add(1, places, y); F.avg_pool2d(image, 2)
         F.pad(image, (1, 1, 1, 1), mode="reflect"); row.dot(row); x @ row
         F.pad(x, (1, 1), value=2.0); x.diagonal(); constant.median(); constant.kthvalue(2)
-        x.max(0); constant.long().min(0); halves.sum(-1); halves.float()
+        x.tril(); x.triu(1); constant_row.outer(constant_row); x.max(0); constant.long().min(0)
+        halves.sum(-1); halves.float()
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
         halves.softmax(-1); halves.log_softmax(-1); wide.bfloat16()
-        constant.median(1); meshgrid(row, row, indexing="ij"); randperm(8)
+        x.gather(0, places); x.gather(1, places); constant.median(1); meshgrid(row, row, indexing="ij"); randperm(8)
     """,
     3.0: """
         wide.softmax(0); wide.log_softmax(0); F.layer_norm(halves, (64,)); constant.equal(other)

@@ -181,7 +181,17 @@ def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
     return store_in_out("dot", out, _product(input, tensor), (input, tensor))
 
 
-@composite()
+def _outer_at_once(input: Any, vec2: Any) -> Any:
+    """Return the product of plain vectors, for calls that are not recorded, otherwise NOT_TAKEN."""
+    if input.__class__ not in modes.plain or vec2.__class__ not in modes.plain:
+        return NOT_TAKEN
+    shape = input._layout.shape
+    if len(shape) != 1 or len(vec2._layout.shape) != 1 or not may_reshape(input, (vec2,)):
+        return NOT_TAKEN
+    return mul(reshaped_operand(input, (shape[0], 1)), vec2)
+
+
+@composite(quick=_outer_at_once)
 def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the outer product: each element of one vector times each element of another.
 

@@ -193,3 +193,14 @@ def test_einsum_takes_one_call_for_a_product_of_matrices() -> None:
     assert [function for function, *_ in steps] == [matmul] and name == "ViewBackward0"
     x = fd.ones(2, 3)
     assert fd.einsum("ij->ij", x) is not x
+
+
+def test_outer_multiplies_vectors_also_where_nothing_is_recorded() -> None:
+    x, y = fd.tensor([1.0, 2.0, 3.0]), fd.tensor([4, 5])
+    for given in (x, x.clone().requires_grad_(), fd.arange(6.0)[1::2] * 0.5 + 0.5):
+        found = fd.outer(given, y)
+        assert found.shape == (3, 2) and found.dtype is fd.float32
+        assert np.array_equal(found.detach(), np.outer(given.detach(), y))
+    assert fd.outer(x[:0], x).shape == (0, 3) and fd.outer(x, x[:0]).shape == (3, 0)
+    with pytest.raises(RuntimeError, match="1D"):
+        fd.outer(x, fd.ones(2, 2))
