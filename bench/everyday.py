@@ -45,7 +45,8 @@ CALLS = {
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
         halves.softmax(-1); halves.log_softmax(-1); wide.bfloat16()
-        x.gather(0, places); x.gather(1, places); constant.median(1); meshgrid(row, row, indexing="ij"); randperm(8)
+        x.gather(0, places); x.gather(1, places); constant.median(1); randperm(8); mask.nonzero()
+        meshgrid(row, row, indexing="ij")
     """,
     3.0: """
         wide.softmax(0); wide.log_softmax(0); F.layer_norm(halves, (64,)); constant.equal(other)

@@ -36,6 +36,7 @@ from ...tensor.writable import may_overlap, shares_memory
 from .. import late_ops
 from ..shape.basic_index import basic_index, is_near, kept_view
 from .batched_index import assign_batch, indexed_batch
+from .few_nonzero import nonzero_of_few
 from .index_entries import TakenOver, axes_of, from_list, split_index
 from .indexing import select_slices
 from .quick_writes import BASIC, makes_a_view, write_at_once, write_quickly
@@ -472,7 +473,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return subscript(input.expand(shape), mask.expand(shape))
 
 
-@composite(out="same")
+@composite(out="same", quick=nonzero_of_few)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 
@@ -495,8 +496,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
         return _rows_that_hold(input)
     if input._layout.device is not CPU:
         return tuple(_columns_that_hold(input))
-    found = np.argwhere(input.to_numpy())
-    columns = found.T if input._layout.shape else np.zeros((1, len(found)), np.int64)
+    columns = np.nonzero(np.atleast_1d(input.to_numpy()))
     return tuple([from_array(np.ascontiguousarray(c)) for c in columns])
 
 

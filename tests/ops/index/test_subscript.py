@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import fastdist
+from fastdist.core.torch_function import NOT_TAKEN
+from fastdist.ops.index.few_nonzero import nonzero_of_few
+from tests.properties import in_one_test
 
 x = fastdist.arange(24).reshape(2, 3, 4)
 
@@ -86,3 +89,23 @@ def test_a_number_that_the_dtype_cannot_hold_is_refused(dtype: Any, value: float
         y[0] = value
     with pytest.raises(RuntimeError, match=r"value cannot be converted to type"):
         y.fill_(value)
+
+
+@in_one_test(
+    "dtype",
+    [fastdist.bool, fastdist.float32, fastdist.bfloat16, fastdist.complex64, fastdist.int16],
+)
+def test_nonzero_of_few_elements_is_that_of_many(dtype: fastdist.dtype) -> None:
+    numbers = fastdist.arange(24).reshape(2, 3, 4) % 5 - 1
+    for few in (numbers, numbers[0, 0], numbers[:0], numbers.permute(2, 0, 1), numbers * 0):
+        found, wanted = few.to(dtype).nonzero(), np.argwhere(few.numpy().astype(bool))
+        assert found.dtype is fastdist.int64 and np.array_equal(found, wanted)
+        columns = few.to(dtype).nonzero(as_tuple=True)
+        assert np.array_equal(np.stack([one.numpy() for one in columns], 1), wanted)
+    assert [len(fastdist.tensor(one).nonzero(as_tuple=True)[0]) for one in (3, 0)] == [1, 0]
+    assert (
+        fastdist.tensor(3).nonzero().shape == (1, 0)
+        and nonzero_of_few(fastdist.tensor(3)) is NOT_TAKEN
+    )
+    found = (numbers > 0).nonzero()
+    assert found.stride() == (1, len(found)) and nonzero_of_few(numbers) is not NOT_TAKEN

@@ -1,0 +1,33 @@
+"""nonzero of few elements on the CPU, by a table of the indices of all elements."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.device import CPU
+from ...core.torch_function import NOT_TAKEN
+from ...graph.modes import modes
+from ...tensor.tensor import from_array
+
+# A table for more elements would take too much memory.
+_FEW: Final = 1024
+
+
+def nonzero_of_few(input: Any, *, as_tuple: Any = False) -> Any:
+    """Return one row of indices for each nonzero element, or NOT_TAKEN for other calls than those
+    with few elements.
+    """
+    if as_tuple is not False or input.__class__ not in modes.plain:
+        return NOT_TAKEN
+    layout = input._layout
+    if layout.device is not CPU or layout.is_sparse or not layout.shape:
+        return NOT_TAKEN
+    if not 0 < layout.numel <= _FEW:
+        return NOT_TAKEN
+    table = layout.routes.get(nonzero_of_few)
+    if table is None:
+        columns = np.indices(layout.shape).reshape(len(layout.shape), -1)
+        table = layout.routes.remember(nonzero_of_few, columns)
+    return from_array(table.take(input._array.ravel().nonzero()[0], 1).T)
