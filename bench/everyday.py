@@ -17,7 +17,8 @@ CALLS = {
         zeros(8, 8); ones(8, 8); empty(8, 8); full((8, 8), 2.0); arange(8); zeros_like(x)
         ones_like(x); full_like(x, 2.0); full((8, 8), 2, dtype=float64); eye(8)
         x.roll(1, 0); x.flip(0); constant.diag(); wide.std(0); wide.var(0); wide.logsumexp(0)
-        full((8, 8), 2.0, device=row.device); constant.unique(); einsum("ij,jk->ik", x, y)
+        full((8, 8), 2.0, device=row.device); constant.unique(); constant.quantile(0.5)
+        constant.quantile(0.5, 0); einsum("ij,jk->ik", x, y)
         x.permute(1, 0).reshape(-1); x.transpose(0, 1); x.view(-1); x.reshape(4, 16); x.unsqueeze(0)
         row.expand(8, 8); x.select(0, 1); x.narrow(0, 1, 2); x[0]; x[1:3]; x[:, 1]; x[None]
         x.split(2); x.chunk(2); x.unbind(); x.t().contiguous(); x.flatten()

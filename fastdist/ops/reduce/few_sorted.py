@@ -9,6 +9,7 @@ import numpy as np
 from ...core.dtypes import float32, float64, int8, int16, int32, int64, uint8
 from ...core.torch_function import NOT_TAKEN
 from ...graph.modes import modes
+from ...kernels.cpu.silence import silent
 from ...tensor.axes import reduced_shape
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import wrap
@@ -73,17 +74,23 @@ def _place_of_median(rows: Array, skips_nan: bool) -> Any:
     return np.where(nans > 0, n - nans, (n - 1) // 2)
 
 
+def _kept_rows(input: Any, dim: int, keepdim: bool) -> Any:
+    """Return the rows of few numbers along dim, which are cached, or NOT_TAKEN."""
+    layout = input._layout
+    key = (_kept_rows, dim, keepdim)
+    found = layout.routes.get(key)
+    if found is None:
+        found = layout.routes.remember(key, _rows_of(layout, dim, keepdim) or NOT_TAKEN)
+    return found
+
+
 def nth_of_few(input: Any, k: Any, dim: Any, keepdim: Any, *, skips_nan: bool = False) -> Any:
     """Return the k-th smallest elements of rows along dim and their indices, or the medians if k is
     None; NOT_TAKEN for other calls than those with few numbers.
     """
     if dim.__class__ is not int or keepdim.__class__ is not bool or not _are_few(input):
         return NOT_TAKEN
-    layout = input._layout
-    key = (nth_of_few, dim, keepdim)
-    found = layout.routes.get(key)
-    if found is None:
-        found = layout.routes.remember(key, _rows_of(layout, dim, keepdim) or NOT_TAKEN)
+    found = _kept_rows(input, dim, keepdim)
     if found is NOT_TAKEN:
         return NOT_TAKEN
     shape, is_turned, starts, values, places = found
@@ -103,15 +110,56 @@ def median_of_few(input: Any, *, skips_nan: bool) -> Any:
     """Return the median of all elements; NOT_TAKEN for other calls than those with few numbers."""
     if not _are_few(input):
         return NOT_TAKEN
-    layout = input._layout
     ordered = input._array.flatten()
     ordered.sort()
     n, last = ordered.size, ordered[-1]  # NaN is sorted last
     if last != last:
         nans = np.count_nonzero(np.isnan(ordered))
         n = max(n - nans, 1) if skips_nan else 2 * n - 1
-    key = (median_of_few,)
-    made = layout.routes.get(key)
+    return wrap(np.array(ordered[(n - 1) // 2]), _layout_of_number(input._layout))
+
+
+def _layout_of_number(layout: Layout) -> Layout:
+    """Return the layout of a 0-d tensor with the dtype and device of `layout`; it is cached."""
+    made: Layout | None = layout.routes.get(_layout_of_number)
     if made is None:
-        made = layout.routes.remember(key, Layout.of(layout.dtype, layout.device, ()))
-    return wrap(np.array(ordered[(n - 1) // 2]), made)
+        number = Layout.of(layout.dtype, layout.device, ())
+        made = layout.routes.remember(_layout_of_number, number)
+    return made
+
+
+def quantile_of_few(
+    input: Any, q: Any, dim: Any = None, keepdim: Any = False, *, interpolation: Any = "linear"
+) -> Any:
+    """Return the quantiles of floating-point numbers without NaN for one probability; NOT_TAKEN for
+    other calls than those with few numbers.
+    """
+    if q.__class__ is not float or not 0 <= q <= 1 or interpolation != "linear":
+        return NOT_TAKEN
+    if keepdim.__class__ is not bool or not _are_few(input) or input._array.dtype.kind != "f":
+        return NOT_TAKEN
+    if dim is None and not keepdim:
+        ordered, final = input._array.reshape(1, -1).copy(), _layout_of_number(input._layout)
+    elif dim.__class__ is int and (found := _kept_rows(input, dim, keepdim)) is not NOT_TAKEN:
+        rows = input._array.T if found.is_turned else input._array.reshape(found.shape)
+        ordered, final = rows.copy(), found.values
+    else:
+        return NOT_TAKEN
+    ordered.sort(1)
+    last = ordered[:, -1]  # NaN is sorted last
+    if (last != last).any():
+        return NOT_TAKEN
+    return wrap(_between(ordered, q).reshape(final.shape), final)
+
+
+@silent  # type: ignore[untyped-decorator]
+def _between(ordered: Array, q: float) -> Any:
+    """Return the quantiles of sorted rows, with the arithmetic of the op lerp."""
+    kind = ordered.dtype.type
+    rank = kind(q) * kind(ordered.shape[1] - 1)
+    below = int(rank)
+    weight = rank - kind(below)
+    low, high = ordered[:, below], ordered[:, below + bool(weight)]
+    if weight < 0.5:
+        return low + weight * (high - low)
+    return high - (high - low) * (kind(1) - weight)

@@ -19,7 +19,7 @@ from ..create.ranges import arange
 from ..pointwise.masked import where
 from ..saved_indices import keep_version
 from ..shape.joining import cat
-from .few_sorted import median_of_few, nth_of_few
+from .few_sorted import median_of_few, nth_of_few, quantile_of_few
 from .sorting import nth_along, sort_along
 
 
@@ -293,7 +293,7 @@ def _require_quantile(name: str, input: Tensor, q: Tensor | float, interpolation
         raise ShapeError(f"{name}() q values must be in the range [0, 1]")
 
 
-@composite(out="same", node="squeeze.4")
+@composite(out="same", node="squeeze.4", quick=quantile_of_few)
 def quantile(
     input: Tensor,
     q: Any,
@@ -320,7 +320,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skips_nan=False)
 
 
-@composite(out="same", node="squeeze.4")
+@composite(out="same", node="squeeze.4", quick=quantile_of_few)
 def nanquantile(
     input: Tensor,
     q: Any,
