@@ -40,19 +40,22 @@ CALLS = {
         x.scatter(1, places, y); x.scatter_add(1, places, y); F.avg_pool2d(image, 2)
         F.pad(image, (1, 1, 1, 1), mode="reflect"); row.dot(row); x @ row
         F.pad(x, (1, 1), value=2.0); x.diagonal(); constant.median(); constant.kthvalue(2)
-        x.tril(); x.triu(1); constant_row.outer(constant_row); x.max(0); constant.long().min(0)
+        x.tril(); x.triu(1); x.max(0); constant.long().min(0)
         halves.sum(-1); halves.float()
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
-        halves.softmax(-1); halves.log_softmax(-1); wide.bfloat16()
-        x.gather(0, places); x.gather(1, places); constant.median(1); randperm(8); mask.nonzero()
+        x.gather(0, places); x.gather(1, places); constant_row.outer(constant_row)
+    """,
+    2.5: """
+        halves.softmax(-1); halves.log_softmax(-1); constant.median(1); randperm(8); mask.nonzero()
         meshgrid(row, row, indexing="ij")
     """,
-    3.0: """
-        wide.softmax(0); wide.log_softmax(0); F.layer_norm(halves, (64,)); constant.equal(other)
-        x.diag(); bernoulli(chances)
+    3.5: """
+        wide.bfloat16(); wide.softmax(0); wide.log_softmax(0); F.layer_norm(halves, (64,))
+        constant.equal(other); x.diag(); bernoulli(chances)
     """,
+    4.5: "constant.trace()",
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",
 }
