@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import DeclarationError
@@ -97,6 +98,21 @@ def composite(
         return made
 
     return declare
+
+
+def late(module: str, name: str) -> Callable[..., Any]:
+    """Return a function, for `quick`, that imports the function `name` of a module when it is first
+    called.
+    """
+    found: Callable[..., Any] | None = None
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal found
+        if found is None:
+            found = getattr(import_module(module), name)
+        return found(*args, **kwargs)
+
+    return call
 
 
 def before(quick: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[F], F]:

@@ -25,7 +25,9 @@ def _import_all(folder: str, package: str) -> None:
             _import_all(os.path.join(folder, name), inside)
 
 
-_late = {f"{ops.__name__.rpartition('.')[0]}.{home}" for home in HOMES.values()}
+# Files without declarations, which a call of few numbers imports.
+_OF_CALLS = ("ops.index.few_nonzero", "ops.reduce.few_sorted")
+_late = {f"{ops.__name__.rpartition('.')[0]}.{home}" for home in (*HOMES.values(), *_OF_CALLS)}
 for _path in ops.__path__:
     _import_all(_path, ops.__name__)
 

@@ -59,7 +59,8 @@ def test_a_worker_loads_no_table_of_names_that_it_does_not_use() -> None:
     program = """
 import sys, fastdist.distributed.rpc, fastdist.distributed.optim
 from fastdist.optim.optimizer import Optimizer
-few = ("refused", "refused_names", "alias_names", "moved_names", "float8", "for_subclasses")
+few = ("refused", "refused_names", "alias_names", "moved_names", "float8", "for_subclasses",
+    "few_sorted", "few_nonzero")
 print(*[name for name in sys.modules if name.startswith("fastdist.") and name.endswith(few)])
 """
     assert _printed(program) == {"fastdist.kernels.cpu.float8"}  # loaded when a copy checks for it

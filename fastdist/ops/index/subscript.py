@@ -13,7 +13,7 @@ from ...core.folded_frames import fold, private_cause
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, is_offered, offer, offer_to_mode
 from ...devices.backend import backend_of
-from ...dispatch.composite import composite
+from ...dispatch.composite import composite, late
 from ...dispatch.declaration import node_named
 from ...dispatch.inplace import copy_, may_write_at_once, overwrite, value_of
 from ...dispatch.op import PLAIN
@@ -36,7 +36,6 @@ from ...tensor.writable import may_overlap, shares_memory
 from .. import late_ops
 from ..shape.basic_index import basic_index, is_near, kept_view
 from .batched_index import assign_batch, indexed_batch
-from .few_nonzero import nonzero_of_few
 from .index_entries import TakenOver, axes_of, from_list, split_index
 from .indexing import select_slices
 from .quick_writes import BASIC, makes_a_view, write_at_once, write_quickly
@@ -473,7 +472,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return subscript(input.expand(shape), mask.expand(shape))
 
 
-@composite(out="same", quick=nonzero_of_few)
+@composite(out="same", quick=late(f"{__package__}.few_nonzero", "nonzero_of_few"))
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return the indices of nonzero elements. On a GPU, this waits for the number of elements.
 

@@ -13,6 +13,7 @@ from ...kernels.cpu.silence import silent
 from ...tensor.axes import reduced_shape
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import wrap
+from .. import return_types
 from ..unrecorded_rows import may_reshape
 
 Array = np.ndarray[Any, Any]
@@ -163,3 +164,27 @@ def _between(ordered: Array, q: float) -> Any:
     if weight < 0.5:
         return low + weight * (high - low)
     return high - (high - low) * (kind(1) - weight)
+
+
+def _quick_median(name: str) -> Any:
+    """Return a short path of `name`, for few numbers."""
+    result, skips_nan = getattr(return_types, name), name == "nanmedian"
+
+    def quick(input: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
+        if named:
+            return NOT_TAKEN
+        if dim is None and keepdim is False:
+            return median_of_few(input, skips_nan=skips_nan)
+        found = nth_of_few(input, None, dim, keepdim, skips_nan=skips_nan)
+        return found if found is NOT_TAKEN else result(*found)
+
+    return quick
+
+
+median, nanmedian = map(_quick_median, ("median", "nanmedian"))
+
+
+def kthvalue(input: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Any:
+    """Return the k-th smallest elements along dim and their indices, or NOT_TAKEN."""
+    found = nth_of_few(input, k, dim, keepdim)
+    return found if found is NOT_TAKEN else return_types.kthvalue(*found)

@@ -6,8 +6,7 @@ from typing import Any
 
 from ...core.dtypes import WORDS, bool_, float32, float64, int64
 from ...core.errors import DTypeError, ShapeError
-from ...core.torch_function import NOT_TAKEN
-from ...dispatch.composite import composite
+from ...dispatch.composite import composite, late
 from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.pointwise import pointwise
 from ...dispatch.target import GivenOut, store_in_out
@@ -19,7 +18,6 @@ from ..create.ranges import arange
 from ..pointwise.masked import where
 from ..saved_indices import keep_version
 from ..shape.joining import cat
-from .few_sorted import median_of_few, nth_of_few, quantile_of_few
 from .sorting import nth_along, sort_along
 
 
@@ -113,22 +111,10 @@ def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_n
     return store_in_out(name, out, found, (input,))
 
 
-def _quick_median(name: str) -> Any:
-    """Return a short path of `name`, for few numbers."""
-    result, skips_nan = getattr(return_types, name), name == "nanmedian"
-
-    def quick(input: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
-        if named:
-            return NOT_TAKEN
-        if dim is None and keepdim is False:
-            return median_of_few(input, skips_nan=skips_nan)
-        found = nth_of_few(input, None, dim, keepdim, skips_nan=skips_nan)
-        return found if found is NOT_TAKEN else result(*found)
-
-    return quick
+_FEW = f"{__package__}.few_sorted"
 
 
-@composite(quick=_quick_median("median"))
+@composite(quick=late(_FEW, "median"))
 def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: GivenOut = None) -> Any:
     """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
@@ -152,7 +138,7 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
     return _median("median", input, dim, keepdim, out, skips_nan=False)
 
 
-@composite(quick=_quick_median("nanmedian"))
+@composite(quick=late(_FEW, "nanmedian"))
 def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """Return the lower median of the elements that are not NaN. With dim, return (values, indices)
     along dim.
@@ -160,12 +146,7 @@ def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any
     return _median("nanmedian", input, dim, keepdim, out, skips_nan=True)
 
 
-def _quick_kthvalue(input: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Any:
-    found = nth_of_few(input, k, dim, keepdim)
-    return found if found is NOT_TAKEN else return_types.kthvalue(*found)
-
-
-@composite(out="same", node="kthvalue", memory="outside of first", quick=_quick_kthvalue)
+@composite(out="same", node="kthvalue", memory="outside of first", quick=late(_FEW, "kthvalue"))
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
     axis = normalize_axis("kthvalue", dim, len(input._layout.shape))
@@ -293,7 +274,7 @@ def _require_quantile(name: str, input: Tensor, q: Tensor | float, interpolation
         raise ShapeError(f"{name}() q values must be in the range [0, 1]")
 
 
-@composite(out="same", node="squeeze.4", quick=quantile_of_few)
+@composite(out="same", node="squeeze.4", quick=late(_FEW, "quantile_of_few"))
 def quantile(
     input: Tensor,
     q: Any,
@@ -320,7 +301,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skips_nan=False)
 
 
-@composite(out="same", node="squeeze.4", quick=quantile_of_few)
+@composite(out="same", node="squeeze.4", quick=late(_FEW, "quantile_of_few"))
 def nanquantile(
     input: Tensor,
     q: Any,
