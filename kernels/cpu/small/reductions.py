@@ -313,7 +313,7 @@ def _norm(facts: CallFacts) -> Run | None:
     if sizes is not None:
         return sizes
     if facts.numbers[1] == 2.0 and facts.small:
-        return small_rows.reduced(facts, "small_norm") or _norm_across(facts)
+        return _norm_across(facts) or small_rows.reduced(facts, "small_norm")
     return long_rows.norm(facts) or _norm_across(facts)
 
 
