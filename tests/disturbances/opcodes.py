@@ -15,7 +15,7 @@ def trace_opcodes(trace: Callable[[FrameType, str, Any], Any] | None) -> None:
     """Install `trace` in this thread like `sys.settrace`.
 
     For frames with f_trace_opcodes it is also called for each bytecode instruction. With
-    FIRST_CALL_IS_BLIND, call the functions once more before the calls that count.
+    FIRST_CALL_IS_BLIND, call the functions also before the calls that count.
     """
     # Python 3.12 traces bytecode at once only if a frame has set f_trace_opcodes before
     # `sys.settrace`. Otherwise it begins with the next function.

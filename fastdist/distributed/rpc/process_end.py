@@ -7,8 +7,9 @@
 # recorded.
 #
 # Children of multiprocessing end by os._exit, which runs neither atexit's functions nor
-# sys.excepthook. But multiprocessing runs its own finalizers: before Python 3.13, while the exception
-# that ends the child is still being handled; later, after it. Then only sys.exit() is known.
+# sys.excepthook. But multiprocessing runs its own finalizers: before Python 3.13, while the
+# exception that ends the child is still being handled; later, after it. Then only sys.exit() is
+# known.
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ CHILD_ENDS = {
     "raise SystemExit": "sys.exit('text')",
     "handle": "sys.exit(1) while it handled ValueError: mine",
 }
-# From Python 3.13 on, a child's finalizers run after the exception that ends it: see process_end.py.
+# From Python 3.13 on, a child's finalizers run after the exception that ends it (process_end.py).
 UNKNOWN = {"raise", "raise SystemExit"} if sys.version_info >= (3, 13) else set[str]()
 
 
