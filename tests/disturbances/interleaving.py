@@ -105,7 +105,7 @@ def each_interleaving(prepare: Prepare, *within: str) -> Iterator[int]:
     """Run `second` before each instruction of `first` in turn; yield after each run.
 
     `prepare` is called before each run, and returns new functions `first` and `second`. With
-    FIRST_CALL_IS_BLIND, it is called twice, and only the `first` of the first call runs then.
+    FIRST_CALL_IS_BLIND, another call precedes it, and of its two functions only `first` runs.
     """
     number, goes_on = 0, True
     while goes_on:
