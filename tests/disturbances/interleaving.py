@@ -28,17 +28,15 @@ class _Stop:
         self._within = within
         self._before: Callable[[FrameType, str, Any], Any] | None = None
 
-    def prepared(self, prepare: Prepare) -> tuple[Step, Step]:
-        """Start to trace the calling thread, and return two steps. The instructions from then on
-        count.
+    def watch(self, another: Step) -> None:
+        """Start to trace the calling thread; the instructions after this call count. `another` is
+        called if the first call of a function is not traced.
         """
         self._before, number, self._left = sys.gettrace(), self._left, sys.maxsize
         trace_opcodes(self._trace)
         if FIRST_CALL_IS_BLIND:
-            prepare()[0]()
-        steps = prepare()
+            another()
         self._left = number
-        return steps
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         if not frame.f_code.co_filename.endswith(self._within):
@@ -60,19 +58,21 @@ class _Stop:
 def interleave(prepare: Prepare, number: int, *within: str) -> bool:
     """Stop `first` before its instruction `number`, run `second` completely, and continue `first`.
 
-    `prepare` returns both; the thread of `first` calls it. Only instructions in files whose names
-    end with one of `within` count. If `second` waits for a lock that `first` holds, `first`
-    continues meanwhile. Return False if `first` has fewer instructions.
+    `prepare` returns both. Only instructions in files whose names end with one of `within` count.
+    If `second` waits for a lock that `first` holds, `first` continues meanwhile. Return False if
+    `first` has fewer instructions.
 
-    Raises  any exception of `prepare`, `first` or `second`
+    Raises  any exception of `first` or `second`
     """
     stop, errors, steps = _Stop(number, within), list[BaseException](), list[Step]()
-    is_over = threading.Event()
+    is_traced, is_prepared, is_over = threading.Event(), threading.Event(), threading.Event()
+    another = prepare()[0] if FIRST_CALL_IS_BLIND else _nothing
 
     def run_first() -> None:
-        first, second = stop.prepared(prepare)
-        steps.append(second)
-        first()
+        stop.watch(another)
+        is_traced.set()
+        assert is_prepared.wait(_DEADLINE_S)
+        steps[0]()
 
     def run(step: Step) -> None:
         try:
@@ -86,10 +86,14 @@ def interleave(prepare: Prepare, number: int, *within: str) -> bool:
 
     threads = [threading.Thread(target=run, args=(run_first,))]
     threads[0].start()
-    while not (stop.reached.wait(0.001) or is_over.is_set()):
+    while not (is_traced.wait(0.001) or is_over.is_set()):
         pass
-    if steps:
-        threads.append(threading.Thread(target=run, args=(steps[0],)))
+    if not is_over.is_set():
+        steps += prepare()
+        is_prepared.set()
+        while not (stop.reached.wait(0.001) or is_over.is_set()):
+            pass
+        threads.append(threading.Thread(target=run, args=(steps[1],)))
         threads[1].start()
         threads[1].join(_BLOCKED_S)
     stop.may_go_on.set()
@@ -99,6 +103,10 @@ def interleave(prepare: Prepare, number: int, *within: str) -> bool:
     for error in errors:
         raise error
     return stop.reached.is_set()
+
+
+def _nothing() -> None:
+    pass
 
 
 def each_interleaving(prepare: Prepare, *within: str) -> Iterator[int]:

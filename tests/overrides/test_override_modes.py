@@ -194,8 +194,11 @@ def test_every_function_that_is_offered_has_a_stand_in_of_its_signature() -> Non
     listed = [one for room in overrides.get_overridable_functions().values() for one in room]
     assert stand_ins.keys() == {*listed}
     assert stand_ins[fd.add](1, 2) == -1 and stand_ins[F.linear](x, y, bias=None) == -1
-    told_of = [str(inspect.signature(f)) for f in (fd.add, stand_ins[fd.add])]
-    assert told_of[1] == "(input, other, alpha=1, *, out=None)" or told_of[0] == told_of[1]
+    told_of = [
+        [(one.name, one.kind, one.default) for one in inspect.signature(f).parameters.values()]
+        for f in (fd.add, stand_ins[fd.add])
+    ]
+    assert told_of[0] == told_of[1]
     with pytest.raises(TypeError, match="missing"):
         stand_ins[fd.linalg.solve](x)
     wrong = [

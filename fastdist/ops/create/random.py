@@ -367,7 +367,7 @@ def require_std(std: Tensor | float) -> None:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
 
 
-def _bernoulli_of_few(input: Any, *others: Any, **named: Any) -> Any:
+def _bernoulli_of_few(input: Tensor, *others: object, **named: object) -> Any:
     """Return draws for few float32 probabilities on the CPU, otherwise NOT_TAKEN."""
     if others or named or input.__class__ not in modes.plain:
         return NOT_TAKEN

@@ -9,13 +9,13 @@ import numpy as np
 from ...core.device import CPU
 from ...core.torch_function import NOT_TAKEN
 from ...graph.modes import modes
-from ...tensor.tensor import from_array
+from ...tensor.tensor import Tensor, from_array
 
 # A table for more elements would take too much memory.
 _FEW: Final = 1024
 
 
-def nonzero_of_few(input: Any, *, as_tuple: Any = False) -> Any:
+def nonzero_of_few(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return one row of indices for each nonzero element, or NOT_TAKEN for other calls than those
     with few elements.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
@@ -71,7 +71,9 @@ class _Plan:
     def __init__(self, shapes: Sequence[Shape]) -> None:
         self.shapes, self.steps = list(shapes), list[tuple[Any, tuple[int, ...], tuple[Any, ...]]]()
 
-    def add(self, shape: Shape, function: Any, places: tuple[int, ...], *more: Any) -> int:
+    def add(
+        self, shape: Shape, function: Callable[..., Any], places: tuple[int, ...], *more: object
+    ) -> int:
         """Add a step whose result has this shape; return the place of the result."""
         self.steps.append((function, places, more))
         self.shapes.append(shape)
@@ -94,19 +96,19 @@ class _Plan:
         return self.add(shape, _sum, (place,), axes, keepdim)
 
 
-def _reshape(tensor: Any, shape: Shape) -> Any:
+def _reshape(tensor: Tensor, shape: Shape) -> Any:
     return tensor.reshape(shape)
 
 
-def _expand(tensor: Any, shape: Shape) -> Any:
+def _expand(tensor: Tensor, shape: Shape) -> Any:
     return tensor.expand(shape)
 
 
-def _squeeze(tensor: Any, axes: tuple[int, ...]) -> Any:
+def _squeeze(tensor: Tensor, axes: tuple[int, ...]) -> Any:
     return tensor.squeeze(axes)
 
 
-def _sum(tensor: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+def _sum(tensor: Tensor, axes: tuple[int, ...], keepdim: bool) -> Any:
     return tensor.sum(axes, keepdim)
 
 

@@ -181,7 +181,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
     return store_in_out("dot", out, _product(input, tensor), (input, tensor))
 
 
-def _outer_at_once(input: Any, vec2: Any) -> Any:
+def _outer_at_once(input: Tensor, vec2: Tensor) -> Any:
     """Return the product of plain vectors, for calls that are not recorded, otherwise NOT_TAKEN."""
     if input.__class__ not in modes.plain or vec2.__class__ not in modes.plain:
         return NOT_TAKEN

@@ -12,7 +12,7 @@ from ...graph.modes import modes
 from ...kernels.cpu.silence import silent
 from ...tensor.axes import reduced_shape
 from ...tensor.layout import Layout, Shape
-from ...tensor.tensor import wrap
+from ...tensor.tensor import Tensor, wrap
 from .. import return_types
 from ..unrecorded_rows import may_reshape
 
@@ -34,7 +34,7 @@ class _Rows(NamedTuple):
     places: Layout
 
 
-def _are_few(input: Any) -> bool:
+def _are_few(input: Tensor) -> bool:
     if input.__class__ not in modes.plain:
         return False
     layout = input._layout
@@ -75,7 +75,7 @@ def _place_of_median(rows: Array, skips_nan: bool) -> Any:
     return np.where(nans > 0, n - nans, (n - 1) // 2)
 
 
-def _kept_rows(input: Any, dim: int, keepdim: bool) -> Any:
+def _kept_rows(input: Tensor, dim: int, keepdim: bool) -> Any:
     """Return the rows of few numbers along dim, which are cached, or NOT_TAKEN."""
     layout = input._layout
     key = (_kept_rows, dim, keepdim)
@@ -85,7 +85,9 @@ def _kept_rows(input: Any, dim: int, keepdim: bool) -> Any:
     return found
 
 
-def nth_of_few(input: Any, k: Any, dim: Any, keepdim: Any, *, skips_nan: bool = False) -> Any:
+def nth_of_few(
+    input: Tensor, k: int | None, dim: int | None, keepdim: bool, *, skips_nan: bool = False
+) -> Any:
     """Return the k-th smallest elements of rows along dim and their indices, or the medians if k is
     None; NOT_TAKEN for other calls than those with few numbers.
     """
@@ -107,7 +109,7 @@ def nth_of_few(input: Any, k: Any, dim: Any, keepdim: Any, *, skips_nan: bool = 
     return wrap(chosen.reshape(values.shape), values), wrap(where.reshape(places.shape), places)
 
 
-def median_of_few(input: Any, *, skips_nan: bool) -> Any:
+def median_of_few(input: Tensor, *, skips_nan: bool) -> Any:
     """Return the median of all elements; NOT_TAKEN for other calls than those with few numbers."""
     if not _are_few(input):
         return NOT_TAKEN
@@ -130,7 +132,12 @@ def _layout_of_number(layout: Layout) -> Layout:
 
 
 def quantile_of_few(
-    input: Any, q: Any, dim: Any = None, keepdim: Any = False, *, interpolation: Any = "linear"
+    input: Tensor,
+    q: float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
 ) -> Any:
     """Return the quantiles of floating-point numbers without NaN for one probability; NOT_TAKEN for
     other calls than those with few numbers.
@@ -170,7 +177,7 @@ def _quick_median(name: str) -> Any:
     """Return a short path of `name`, for few numbers."""
     result, skips_nan = getattr(return_types, name), name == "nanmedian"
 
-    def quick(input: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
+    def quick(input: Tensor, dim: int | None = None, keepdim: bool = False, **named: Any) -> Any:
         if named:
             return NOT_TAKEN
         if dim is None and keepdim is False:
@@ -184,7 +191,7 @@ def _quick_median(name: str) -> Any:
 median, nanmedian = map(_quick_median, ("median", "nanmedian"))
 
 
-def kthvalue(input: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Any:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the k-th smallest elements along dim and their indices, or NOT_TAKEN."""
     found = nth_of_few(input, k, dim, keepdim)
     return found if found is NOT_TAKEN else return_types.kthvalue(*found)

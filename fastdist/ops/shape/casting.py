@@ -191,7 +191,7 @@ def _values(input: Tensor) -> np.ndarray[Any, Any]:
     return input.to_numpy()
 
 
-def _equal_at_once(input: Any, other: Any) -> Any:
+def _equal_at_once(input: Tensor, other: Tensor) -> Any:
     """Return the result for plain tensors of one dtype on the CPU, otherwise NOT_TAKEN."""
     if input.__class__ not in PLAIN or other.__class__ not in PLAIN:
         return NOT_TAKEN

@@ -174,7 +174,7 @@ def _(g: Tensor, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal.general((g,), (offset, dim1, dim2))
 
 
-def _diag_at_once(input: Any, diagonal: Any = 0) -> Any:
+def _diag_at_once(input: Tensor, diagonal: int = 0) -> Any:
     """Return a copy of the diagonal of a plain matrix, for calls that are not recorded; NOT_TAKEN
     for other calls.
     """
@@ -214,7 +214,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return place_diagonal(input, (n, n), diagonal, 0, 1)
 
 
-def _trace_at_once(input: Any) -> Any:
+def _trace_at_once(input: Tensor) -> Any:
     found = _diag_at_once(input)
     return found if found is NOT_TAKEN else found.sum()
 
