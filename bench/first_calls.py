@@ -42,7 +42,7 @@ CALLS = {
     "LSTM": "torch.nn.LSTM(64, 64)(y[:, :640].reshape(100, 100, 64))",
 }
 AIM_WARM_S, AIM_FIRST_S, AIM_LATER_S = 0.5, 2.5, 0.7
-AIM_COMPILED_S = 25.0
+AIM_COMPILED_S = 20.0
 _MOST_ROUNDS = 5
 WARM = (sys.executable, "-m", "fastdist", "info", "--warm")
 

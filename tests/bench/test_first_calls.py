@@ -50,7 +50,7 @@ def test_each_call_stands_beside_its_aims(
     assert float(first[4].strip("()")) > float(later[4].strip("()")) > 0
     # Column 9 is the time on NumPy while a thread compiles.
     assert all(len(line) == 11 and float(line[9]) > 0 for line in (first, later))
-    assert any(line[:2] == ["info", "--warm"] and line[4] == line[7] == "30.0" for line in lines)
+    assert any(line[:2] == ["info", "--warm"] and line[4] == line[7] == "20.0" for line in lines)
 
 
 def test_warming_is_timed_in_a_process_that_finds_the_cache(
