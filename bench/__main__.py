@@ -56,7 +56,7 @@ def main() -> None:
     names = [*known] if "all" in options.names else [*dict.fromkeys(options.names)]
     if options.against:
         if options.json or options.svg:
-            parser.error("--against prints its tables; --json and --svg are for the peer's")
+            parser.error("--json and --svg save comparisons with PyTorch; --against only prints")
         against = importlib.import_module("bench.against")
         if slower := against.measure(names, options.against, options.rounds, options.device):
             raise SystemExit(f"slower than {options.against}: {', '.join(r.name for r in slower)}")

@@ -196,8 +196,8 @@ class ThreadPool:
             return self._limit
 
     def lose_lead(self, leader: threading.Thread, works_led: int | None = None) -> None:
-        """Take the lead from a busy leader. With `works_led`, do so only if the leader is still
-        busy with the work of that number.
+        """Take the lead from a busy leader. If `works_led` is given, do so only if leaders have
+        begun no other unit of work since their count was `works_led`.
         """
         with self._lock:
             if self._leader is not leader or not self._leader_is_busy:

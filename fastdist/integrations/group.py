@@ -168,7 +168,8 @@ def require_seconds(name: str, value: object) -> None:
 def names_of(workers: object) -> list[Any] | None:
     """Return the names or addresses that a user lists as `workers`; None for a number.
 
-    Raises  TypeError, ValueError for a name that is there twice
+    Raises  TypeError if workers is neither None, a number nor a list; ValueError if a name is in
+            the list more than once
     """
     if workers is None or isinstance(workers, int):
         return None

@@ -28,7 +28,7 @@ Ends = dict[tuple[int, int], Outcome | None]
 
 
 class ScriptedEngine:
-    """An engine that ends lives by a table. Other lives return the value (rank, restart count)."""
+    """An engine on which lives end as `ends` says; others return (rank, restart count)."""
 
     def __init__(self, ends: Ends, nodes: str = "aab") -> None:
         self.ends, self.nodes = ends, nodes

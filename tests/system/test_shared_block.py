@@ -1,4 +1,4 @@
-"""Blocks of shared memory have no name and a fixed size; the last user's end frees them."""
+"""A block of shared memory has a fixed size and no name; it is freed with its last process."""
 
 from __future__ import annotations
 

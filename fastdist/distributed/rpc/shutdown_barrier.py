@@ -111,8 +111,9 @@ class ShutdownBarrier:
         # The lives whose reasons were looked up in the store.
         self._asked_about: set[int] = set()
         self._asked: Future[Reply] | None = None
-        # Set by Leaving: whether this worker has notices to send before it leaves; and how the root
-        # releases the store before its last verdict (None: a second barrier is needed).
+        # Leaving sets both. `owes_notices()` returns whether this worker may send notices before it
+        # leaves. The root calls `give_up()`, which releases references and the store, before it
+        # announces the last verdict; if it is None, a second barrier follows.
         self.owes_notices: Callable[[], bool] = lambda: True
         self.give_up: Callable[[], None] | None = None
         # Guards all attributes below. Futures are completed without this lock.

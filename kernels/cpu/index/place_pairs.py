@@ -104,8 +104,8 @@ def put_line(x: Array, written: Array, places: Array, *, add: bool) -> None:
 
 
 def take(x: Array, written: Array, vectors: list[Array], first_axis: int) -> None:
-    """Copy the elements of x at `vectors`, the indices along axes from `first_axis` on, to
-    `written`, which is in C order.
+    """Copy the elements of x that `vectors` selects to `written`, which is in C order. `vectors`
+    has the indices for the axes from `first_axis` on.
 
     Raises  OutOfBounds
     """

@@ -301,8 +301,8 @@ SMALL: Final[dict[str, Row]] = {
         Let("size", "where(norm == T(0), T(inf), norm)"),
         Map("out", "x / size * g"),
     ),
-    # The gradients of small_norm_gradient by g and x, from q, the gradient of its result, for norms
-    # that are not 0.
+    # The second gradient of small_norm: q is the gradient of small_norm_gradient's result, from
+    # which those with respect to g and x are computed. No norm may be 0.
     "small_euclidean_second": _exact(
         "q g:numbers norm:numbers x by_g:numbers by_x",
         Let("part", "T(1) / norm"),

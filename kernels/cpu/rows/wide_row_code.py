@@ -17,7 +17,9 @@ _cgutils: Any = cgutils  # untyped
 
 
 def build_wide_loop(code: Any, steps: Sequence[Any]) -> None:
-    """Build sums over the row of `code`, and store them as scalars of the row."""
+    """Emit a loop over a row, with the builder of `code`. It computes the sums `steps` in float64
+    and keeps them as scalars of the row.
+    """
     build, lanes = code.builder, ir.Constant(I64, code.lanes)
     wide = Numbers(build, WIDE, code.lanes)
     trees = [parse(step.text, code.names).tree for step in steps]

@@ -100,7 +100,7 @@ attend(const Real* query, const Real* key, const Real* value, const Mask* mask,
     clear(made);
     const int seen = task.seen(top + ROWS - 1);
     for (int first = 0; first < seen; first += KEYS) {
-        // All threads have finished reading the previous tiles.
+        // Wait until all threads have finished reading the previous tiles.
         __syncthreads();
         lay<KEYS, NEAR, PACKED>(of_keys, keys_from, first);
         lay<KEYS, 0, PACKED>(of_values, values_from, first);

@@ -1,4 +1,4 @@
-"""A shutdown that takes long names the workers that it waits for."""
+"""If a shutdown takes a long time, the log names the workers that it waits for."""
 
 from __future__ import annotations
 

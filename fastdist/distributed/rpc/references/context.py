@@ -203,7 +203,8 @@ class RRefContext:
     # ---- references in messages ----------------------------------------------------------------
 
     def fork(self, rref: RRef[Any]) -> tuple[int, ...]:
-        """Return the numbers to send for a reference: owner id, rref id, fork id, parent, life.
+        """Return the numbers to send for a reference: the owner's id, the RRef's id, the fork's id,
+        the id of the parent (this worker, or NOBODY), and the owner's incarnation.
 
         The incarnation of the worker that makes the value is appended if the owner may need it.
 

@@ -329,7 +329,8 @@ class Progress:
                 self._run_posted()
                 return
             ready = self._poller.poll(self._sleep_ms())
-            # Update the clock before the events are handled: they may report the silence of a peer.
+            # Update the clock before events are handled: handlers may measure how long a peer was
+            # silent, and time in which this process stood still must not count.
             self._clock.look(self._due())
             for fd, _ in ready:
                 if fd == bell_fd:

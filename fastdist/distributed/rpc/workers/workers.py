@@ -249,7 +249,7 @@ class Workers:
     def reach(self, to: int | Worker, kind: MessageType = MessageType.HELLO) -> Worker:
         """Return the life to which a message of type `kind` can be sent; connect it if necessary.
 
-        A rank means its present life, because only users address a worker by its rank.
+        A rank, which only users pass, stands for the rank's current life.
 
         Raises  RpcNotRunningError after shutdown; GivenUpError; RpcError for an unknown id;
                 WorkerLostError for a worker that left before it was connected
