@@ -354,7 +354,8 @@ def _tensor(by_room: dict[str, list[Shown]]) -> str:
         elif name in vars(fastdist.Tensor):  # the entry of the class has it
             path = f"fastdist.tensor.tensor.Tensor.{getattr(found, '__name__', name)}"
         else:
-            path = f"fastdist.tensor.methods.TensorMethods.{name}"
+            home = next(base for base in fastdist.Tensor.__mro__ if name in vars(base))
+            path = f"{home.__module__}.{home.__qualname__}.{name}"
             entries.append(_entry(path, f"Tensor.{name}", level=3))
         rows.append(f"| [`Tensor.{name}`][{path}] | {doc} |")
     head = (

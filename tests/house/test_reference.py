@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import inspect
 import re
@@ -22,16 +23,23 @@ REFUSED = {
 
 
 @functools.cache
-def named() -> set[str]:
-    """Return the names of all entries, and the names in tables whose link leads to an entry, or to
-    a member of a class that has an entry.
-    """
+def pages() -> dict[str, str]:
+    """Return the texts of the pages of the reference."""
     place = ROOT / "docs/site_pages.py"
     spec = importlib.util.spec_from_file_location("site_pages", place)
     assert spec is not None and spec.loader is not None
     site_pages = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(site_pages)
     texts: dict[str, str] = site_pages.reference()
+    return texts
+
+
+@functools.cache
+def named() -> set[str]:
+    """Return the names of all entries, and the names in tables whose link leads to an entry, or to
+    a member of a class that has an entry.
+    """
+    texts = pages()
     whole = "\n".join(texts.values())
     entries = set(re.findall("^::: (.+)$", whole, re.MULTILINE))
     found = set(re.findall("^      heading: (.+)$", whole, re.MULTILINE))
@@ -51,6 +59,14 @@ def test_the_most_used_names_have_an_entry() -> None:
 def test_all_methods_and_attributes_of_tensors_have_an_entry() -> None:
     names = [name for name in dir(fastdist.Tensor) if not name.startswith("_")]
     assert [name for name in names if f"Tensor.{name}" not in named()] == []
+
+
+def test_entries_of_methods_name_the_class_that_defines_them() -> None:
+    paths = re.findall("^::: (fastdist.tensor.+)$", pages()["tensor"], re.MULTILINE)
+    methods = [path.rsplit(".", 2) for path in paths if path != "fastdist.tensor.tensor.Tensor"]
+    assert len(methods) > 100
+    homes = {home: importlib.import_module(home) for home, _, _ in methods}
+    assert [name for home, of, name in methods if name not in vars(getattr(homes[home], of))] == []
 
 
 def test_all_functions_and_classes_of_process_groups_have_an_entry() -> None:
