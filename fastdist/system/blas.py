@@ -7,8 +7,10 @@ and ctypes only in the functions that need them.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, MutableMapping
+from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
 _CORETYPE = "OPENBLAS_CORETYPE"
@@ -47,9 +49,12 @@ class Cpu(NamedTuple):
 #     float64  64x64x64 1.24, 0.92   64x784x256 1.02, 0.96   256x1024x1024 1.04, 1.00
 #   With Haswell, a product of less than a microsecond takes 0.1 us more; the layers of a model take
 #   less time.
+# The OpenBLAS in the wheels of NumPy 2.5 crashes with the Haswell kernels on Zen 4, in products of
+# recurrent layers (128 features, NumPy 2.5.5); there its own choice stays.
 # On Zen 3, which has no AVX-512, OpenBLAS itself chooses Haswell. On Intel, OpenBLAS recognizes
 # newer cores. On ARM, OpenBLAS does not have cores with these names.
-_RIGHT_CORES = {25: "Haswell", 26: "SkylakeX"}
+_HASWELL = "Haswell"
+_RIGHT_CORES = {25: _HASWELL, 26: "SkylakeX"}
 _NEWEST_FAMILY = max(_RIGHT_CORES)
 
 
@@ -79,7 +84,7 @@ def _choose(
     if numpy_is_loaded:
         return CoreChoice("already loaded", None, "NumPy was imported before fastdist")
     core = right_core(read())
-    if core is None:
+    if core is None or (core == _HASWELL and _numpy_crashes_with_haswell()):
         return CoreChoice("left", None, "OpenBLAS's own choice is good on this CPU")
     environment[_CORETYPE] = environment[_CHOSEN_BY_FASTDIST] = core
     return CoreChoice("chosen", core, "the fastest measured on this AMD CPU")
@@ -95,10 +100,25 @@ def right_core(cpu: Cpu) -> str | None:
     return _RIGHT_CORES.get(min(cpu.family, _NEWEST_FAMILY))
 
 
+def _numpy_crashes_with_haswell() -> bool:
+    """Return whether NumPy, which is not imported yet, is version 2.5 or newer."""
+    spec = PathFinder.find_spec("numpy")
+    if spec is None or spec.origin is None:
+        return False
+    try:
+        with open(os.path.join(os.path.dirname(spec.origin), "version.py")) as file:
+            found = re.search(r'version = "(\d+)\.(\d+)', file.read(4096))
+    except OSError:
+        return False
+    return found is not None and (int(found[1]), int(found[2])) >= (2, 5)
+
+
 def runs_right_core() -> bool:
     """Return whether NumPy's BLAS is an OpenBLAS with the fastest kernels for this CPU."""
-    core = openblas_core()
-    return core is not None and core == (right_core(read_cpu()) or core)
+    core, right = openblas_core(), right_core(read_cpu())
+    if right == _HASWELL and _numpy_crashes_with_haswell():
+        return core is not None
+    return core is not None and core == (right or core)
 
 
 def read_cpu(path: str = _CPUINFO) -> Cpu:

@@ -24,11 +24,29 @@ _ZEN6 = blas.Cpu("AuthenticAMD", 27, "to come", _ALL)
     [(_ZEN4, "Haswell"), (_ZEN5, "SkylakeX"), (_ZEN6, "SkylakeX")],
     ids=["zen4", "zen5", "newer"],
 )
-def test_choose_core_sets_the_fastest_on_amd_cpus_with_avx512(cpu: blas.Cpu, core: str) -> None:
+def test_choose_core_sets_the_fastest_on_amd_cpus_with_avx512(
+    monkeypatch: pytest.MonkeyPatch, cpu: blas.Cpu, core: str
+) -> None:
+    monkeypatch.setattr(blas, "_numpy_crashes_with_haswell", lambda: False)
     environment: dict[str, str] = {}
     choice = blas._choose(environment, False, lambda: cpu)
     assert (choice.how, choice.core) == ("chosen", core)
     assert environment["OPENBLAS_CORETYPE"] == core
+
+
+@pytest.mark.parametrize(
+    ("version", "how"), [("2.4.6", "chosen"), ("2.5.0", "left"), ("3.0.0rc1", "left")]
+)
+def test_on_zen4_the_choice_of_newer_numpy_versions_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, how: str
+) -> None:
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy" / "__init__.py").touch()
+    text = f'"""The version."""\nversion = "{version}"\n__version__ = version\n'
+    (tmp_path / "numpy" / "version.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert blas._choose({}, False, lambda: _ZEN4).how == how
+    assert blas._choose({}, False, lambda: _ZEN5).how == "chosen"
 
 
 def test_choose_core_tells_a_child_that_its_user_did_not_choose() -> None:
@@ -106,9 +124,12 @@ def test_runs_right_core_compares_with_what_runs(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(blas, "read_cpu", lambda: cpu)
         return blas.runs_right_core()
 
+    monkeypatch.setattr(blas, "_numpy_crashes_with_haswell", lambda: False)
     intel = blas.Cpu("GenuineIntel", 6, "Intel Xeon", _ALL)
     assert [right("SkylakeX", _ZEN5), right("SkylakeX", _ZEN4)] == [True, False]
     assert [right("SapphireRapids", intel), right(None, intel)] == [True, False]
+    monkeypatch.setattr(blas, "_numpy_crashes_with_haswell", lambda: True)
+    assert [right("SkylakeX", _ZEN4), right(None, _ZEN4)] == [True, False]
 
 
 def test_set_blas_threads_is_read_back() -> None:
