@@ -83,8 +83,8 @@ def _choose(
         return CoreChoice("chosen", given, "by the process that started this one")
     if numpy_is_loaded:
         return CoreChoice("already loaded", None, "NumPy was imported before fastdist")
-    core = right_core(read())
-    if core is None or (core == _HASWELL and _numpy_crashes_with_haswell()):
+    core = _core_to_set(read())
+    if core is None:
         return CoreChoice("left", None, "OpenBLAS's own choice is good on this CPU")
     environment[_CORETYPE] = environment[_CHOSEN_BY_FASTDIST] = core
     return CoreChoice("chosen", core, "the fastest measured on this AMD CPU")
@@ -98,6 +98,11 @@ def right_core(cpu: Cpu) -> str | None:
     if cpu.vendor != "AuthenticAMD" or not cpu.features >= _AVX512:
         return None
     return _RIGHT_CORES.get(min(cpu.family, _NEWEST_FAMILY))
+
+
+def _core_to_set(cpu: Cpu) -> str | None:
+    core = right_core(cpu)
+    return None if core == _HASWELL and _numpy_crashes_with_haswell() else core
 
 
 def _numpy_crashes_with_haswell() -> bool:
@@ -115,10 +120,8 @@ def _numpy_crashes_with_haswell() -> bool:
 
 def runs_right_core() -> bool:
     """Return whether NumPy's BLAS is an OpenBLAS with the fastest kernels for this CPU."""
-    core, right = openblas_core(), right_core(read_cpu())
-    if right == _HASWELL and _numpy_crashes_with_haswell():
-        return core is not None
-    return core is not None and core == (right or core)
+    core = openblas_core()
+    return core is not None and core == (_core_to_set(read_cpu()) or core)
 
 
 def read_cpu(path: str = _CPUINFO) -> Cpu:
