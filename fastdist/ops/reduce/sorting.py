@@ -222,7 +222,7 @@ def unique(
 
 
 def _distinct(array: Any) -> Any:
-    """Return the distinct elements in ascending order; each NaN is an element of its own.
+    """Return the distinct elements in ascending order; each NaN counts as distinct.
 
     Note    np.unique takes twice as long for few numbers
     """
