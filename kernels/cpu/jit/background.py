@@ -57,6 +57,7 @@ class _State:
     # The (find, given) pairs of is_numpys_turn whose kernels are ready.
     found: ClassVar[set[Hashable]] = set()
     thread: threading.Thread | None = None
+    has_released = False
 
 
 def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
@@ -116,14 +117,15 @@ def is_numpys_turn(find: Callable[..., object], *given: Hashable) -> bool:
 def _work() -> None:
     while True:
         with _State.lock:
-            is_done = not _State.wanted
-            if is_done:
+            if not (_State.wanted or _State.has_released):
+                # Tensors reuse the memory that the first kernels used, so release it only once;
+                # and here, because _end waits for what is in the queue.
+                _State.has_released = True
+                _State.wanted.append((None, release_unused_memory))
+            if not _State.wanted:
                 _State.thread = None
-            else:
-                key, compile_it = _State.wanted.popleft()
-        if is_done:
-            _release_once()
-            return
+                return
+            key, compile_it = _State.wanted.popleft()
         error: BaseException | None = None
         try:
             with compiling_for_nobody():
@@ -134,14 +136,6 @@ def _work() -> None:
             _State.keys.discard(key)
             if error is not None:
                 _State.errors[key] = error
-
-
-@functools.cache
-def _release_once() -> None:
-    """Release memory that the first kernels used. Later, tensors reuse such memory, so do this only
-    once.
-    """
-    release_unused_memory()
 
 
 @atexit.register

@@ -59,7 +59,7 @@ def named_modules() -> set[str]:
 def run_script(script: str, **environment: str) -> str:
     """Return the output of a script in a fresh interpreter, which treats warnings as errors."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
+        [sys.executable, "-X", "faulthandler", "-W", "error", "-c", script],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,
@@ -67,7 +67,7 @@ def run_script(script: str, **environment: str) -> str:
         timeout=_DEADLINE_S,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stderr}"
     return done.stdout.strip()
 
 
@@ -78,7 +78,7 @@ def run_forked(script: str, **environment: str) -> str:
     the first call. Importing takes ten times as long as compiling a kernel.
     """
     status, out, err = end_of_fork(script, **environment)
-    assert status == 0, err
+    assert status == 0, f"exit status {status}\n{err}"
     return out.strip()
 
 
