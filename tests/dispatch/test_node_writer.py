@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from fastdist.core.errors import ShapeError
 from fastdist.dispatch.route import Route
 from fastdist.dispatch.structured import Plan, StructuredOp
 from fastdist.nn import functional
-from tests.disturbances.opcodes import trace_opcodes
+from tests.disturbances.opcodes import call_traced
 
 
 class Preemption:
@@ -28,7 +27,6 @@ class Preemption:
     def __call__(self, frame: Any, event: str, _: Any) -> Any:
         if frame.f_code.co_name not in ("apply", "apply_recorded"):
             return None
-        frame.f_trace_opcodes = True
         if event == "opcode":
             self.left -= 1
             if self.left == -1:
@@ -43,14 +41,11 @@ def freed(result: Tensor, inputs: list[Tensor], number: int, again: bool) -> Any
     node = node.next_functions[0][0]  # result is a sum of the op's outputs
     assert node is not None
     preemption = Preemption(node.release, number)
-    before = sys.gettrace()
-    trace_opcodes(preemption)
     try:
-        found: Any = [g.tolist() for g in grad([result], inputs, create_graph=again)]
+        gradients = call_traced(preemption, lambda: grad([result], inputs, create_graph=again))
+        found: Any = [g.tolist() for g in gradients]
     except RuntimeError as error:
         found = "released" if "a second time" in str(error) else str(error)
-    finally:
-        sys.settrace(before)
     return found if preemption.left < 0 else None
 
 

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from tests.disturbances.opcodes import FIRST_CALL_IS_BLIND, trace_opcodes
+from tests.disturbances.opcodes import call_traced
 
 _DEADLINE_S = 20.0
 # After this time the second thread is done, or it waits for a lock of the first thread.
 _BLOCKED_S = 0.005
 
 Step = Callable[[], object]
-Prepare = Callable[[], tuple[Step, Step]]
 
 
 class _Stop:
@@ -28,20 +27,14 @@ class _Stop:
         self._within = within
         self._before: Callable[[FrameType, str, Any], Any] | None = None
 
-    def watch(self, another: Step) -> None:
-        """Start to trace the calling thread; the instructions after this call count. `another` is
-        called if the first call of a function is not traced.
-        """
-        self._before, number, self._left = sys.gettrace(), self._left, sys.maxsize
-        trace_opcodes(self._trace)
-        if FIRST_CALL_IS_BLIND:
-            another()
-        self._left = number
+    def during(self, step: Step) -> None:
+        """Call `step`; the instructions of this thread count."""
+        self._before = sys.gettrace()
+        call_traced(self._trace, step)
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         if not frame.f_code.co_filename.endswith(self._within):
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if self._before is not None:
             # Pass the event on to the earlier tracer, which measures the coverage of lines.
             look = self._before(frame, event, None)
@@ -55,47 +48,35 @@ class _Stop:
         return self._trace
 
 
-def interleave(prepare: Prepare, number: int, *within: str) -> bool:
+def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
     """Stop `first` before its instruction `number`, run `second` completely, and continue `first`.
 
-    `prepare` returns both. Only instructions in files whose names end with one of `within` count.
-    If `second` waits for a lock that `first` holds, `first` continues meanwhile. Return False if
-    `first` has fewer instructions.
+    Only instructions in files whose names end with one of `within` count. If `second` waits for a
+    lock that `first` holds, `first` continues meanwhile. Return False if `first` has fewer
+    instructions.
 
     Raises  any exception of `first` or `second`
     """
-    stop, errors, steps = _Stop(number, within), list[BaseException](), list[Step]()
-    is_traced, is_prepared, is_over = threading.Event(), threading.Event(), threading.Event()
-    another = prepare()[0] if FIRST_CALL_IS_BLIND else _nothing
+    stop, errors = _Stop(number, within), list[BaseException]()
 
-    def run_first() -> None:
-        stop.watch(another)
-        is_traced.set()
-        assert is_prepared.wait(_DEADLINE_S)
-        steps[0]()
+    is_over = threading.Event()
 
     def run(step: Step) -> None:
         try:
             step()
         except BaseException as error:  # the thread of the test raises it again
             errors.append(error)
-        finally:
-            sys.settrace(None)
-            if step is run_first:
-                is_over.set()
 
-    threads = [threading.Thread(target=run, args=(run_first,))]
+    def run_first() -> None:
+        run(lambda: stop.during(first))
+        is_over.set()
+
+    threads = [threading.Thread(target=run_first), threading.Thread(target=run, args=(second,))]
     threads[0].start()
-    while not (is_traced.wait(0.001) or is_over.is_set()):
+    while not (stop.reached.wait(0.001) or is_over.is_set()):
         pass
-    if not is_over.is_set():
-        steps += prepare()
-        is_prepared.set()
-        while not (stop.reached.wait(0.001) or is_over.is_set()):
-            pass
-        threads.append(threading.Thread(target=run, args=(steps[1],)))
-        threads[1].start()
-        threads[1].join(_BLOCKED_S)
+    threads[1].start()
+    threads[1].join(_BLOCKED_S)
     stop.may_go_on.set()
     for thread in threads:
         thread.join(_DEADLINE_S)
@@ -105,18 +86,14 @@ def interleave(prepare: Prepare, number: int, *within: str) -> bool:
     return stop.reached.is_set()
 
 
-def _nothing() -> None:
-    pass
-
-
-def each_interleaving(prepare: Prepare, *within: str) -> Iterator[int]:
+def each_interleaving(prepare: Callable[[], tuple[Step, Step]], *within: str) -> Iterator[int]:
     """Run `second` before each instruction of `first` in turn; yield after each run.
 
-    `prepare` is called before each run, and returns new functions `first` and `second`. With
-    FIRST_CALL_IS_BLIND, another call precedes it, and of its two functions only `first` runs.
+    `prepare` is called before each run, and returns new functions `first` and `second`.
     """
     number, goes_on = 0, True
     while goes_on:
-        goes_on = interleave(prepare, number, *within)
+        first, second = prepare()
+        goes_on = interleave(first, second, number, *within)
         yield number
         number += 1

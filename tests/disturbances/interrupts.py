@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from tests.disturbances.opcodes import FIRST_CALL_IS_BLIND, trace_opcodes
+from tests.disturbances.opcodes import call_traced
 
 # After an instruction of these kinds, Python may handle a signal before the next instruction.
 _LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")
@@ -42,20 +42,14 @@ class Signal:
         Return whether the handler ran.
         """
         self.struck, self._left = False, number
-        before, collects = sys.gettrace(), gc.isenabled()
+        collects = gc.isenabled()
         # The collector could run unrelated finalizers, and exceptions in finalizers are lost.
         gc.disable()
-        trace_opcodes(self._trace)
         try:
-            if FIRST_CALL_IS_BLIND:
-                self._left = sys.maxsize
-                function()
-                self._left = number
-            function()
+            call_traced(self._trace, function)
         except KeyboardInterrupt:
             assert self.struck
         finally:
-            sys.settrace(before)
             if collects:
                 gc.enable()
             self._looks.clear()
@@ -68,7 +62,6 @@ class Signal:
         return sys.maxsize - self._left
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        frame.f_trace_opcodes = True
         if event == "call":
             if frame.f_back is not None:
                 self._looks[frame.f_back] = False

@@ -11,7 +11,6 @@ import dis
 import functools
 import gc
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
@@ -27,7 +26,7 @@ from fastdist.instrumentation.time_ranges import Wanted, time_ranges
 from fastdist.kernels.cpu.pointwise.multi_tensor import STEPS_BEFORE_A_LOOK
 from fastdist.profiler import profile
 from tests.distributed.workers import run_group
-from tests.disturbances.opcodes import trace_opcodes
+from tests.disturbances.opcodes import call_traced
 
 ROOT = os.path.join(os.path.dirname(fd.__file__), "")
 ROOMS = ("instrumentation", "profiler", "distributed/profiler")
@@ -53,22 +52,15 @@ def executed(call: Callable[[], object]) -> list[Step]:
     steps: list[Step] = []
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
             steps.append((frame.f_code, frame.f_lasti))
         return trace
 
-    before = sys.gettrace()
     gc.collect()
     gc.disable()  # a finalizer could run in any line
     try:
-        trace_opcodes(trace)
-        # Python 3.13 shows the opcodes of a frame only if its code was traced in an earlier call.
-        call()
-        steps.clear()
-        call()
+        call_traced(trace, call)
     finally:
-        sys.settrace(before)
         gc.enable()
     return steps
 
