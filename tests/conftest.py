@@ -67,11 +67,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.slow_sample is not None:
         config.option.slow = True
         config.pluginmanager.register(SlowSample(config.option.slow_sample), "fastdist-slow-sample")
-    if config.option.slow:
+    turn = rotation.Rotation(config, str(ROOT))
+    config.pluginmanager.register(turn, "fastdist-rotation")
+    if config.option.slow or turn.seed is not None:
         from tests.distributed import templates  # templates reads the environment when imported
 
-        templates.ENDS_WHOLE_ONE_IN = 1
-    config.pluginmanager.register(rotation.Rotation(config, str(ROOT)), "fastdist-rotation")
+        if turn.seed is None:
+            templates.ENDS_WHOLE_ONE_IN = 1
+        else:
+            templates.draw_ends(turn.seed)
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
     config.pluginmanager.register(CpuReport(), "fastdist-cpu-report")
     crashes = CrashReport(config.stash[private_directory])

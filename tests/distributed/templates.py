@@ -62,9 +62,11 @@ _READ_LATE = (
 )
 # A normal exit of the interpreter destroys all modules, which costs a worker 42 ms of a core,
 # because each page shared with the template is copied. Only one worker in this number exits
-# normally, chosen by the test's name and the rank; with --slow all do. The others exit right after
-# atexit functions.
+# normally, chosen by the test's name, the rank and the seed of `draw_ends`; with --slow all do. The
+# others exit right after atexit functions.
 ENDS_WHOLE_ONE_IN = 4
+_IN_RUNS_OF_ALL_TESTS = 16
+_seed_of_ends = ""
 WHOLE, AT_ONCE = "whole", "at once"
 _STATUS = struct.Struct("i")
 _MOST_BYTES = 1 << 20  # the largest request, which contains an environment
@@ -167,8 +169,14 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
 def how_it_ends(rank: int, environment: Mapping[str, str]) -> str:
     """Return whether a forked process exits like an interpreter (WHOLE) or at once (AT_ONCE)."""
     test = environment.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    is_whole = zlib.crc32(f"{test} {rank}".encode()) % ENDS_WHOLE_ONE_IN == 0
+    is_whole = zlib.crc32(f"{_seed_of_ends}{test} {rank}".encode()) % ENDS_WHOLE_ONE_IN == 0
     return WHOLE if is_whole else AT_ONCE
+
+
+def draw_ends(commit: str) -> None:
+    """Let fewer processes exit like an interpreter: others with each commit."""
+    global ENDS_WHOLE_ONE_IN, _seed_of_ends
+    ENDS_WHOLE_ONE_IN, _seed_of_ends = _IN_RUNS_OF_ALL_TESTS, commit
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -153,6 +154,19 @@ def test_some_processes_end_as_an_interpreter_does_the_same_in_each_run(
     for test, of_one in zip(tests, ends[::3], strict=True):
         setup = {name: value.replace("(call)", "(setup)") for name, value in test.items()}
         assert templates.how_it_ends(0, setup) == of_one
+
+
+def test_fewer_end_as_an_interpreter_does_in_a_run_of_all_tests_and_others_with_each_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("ENDS_WHOLE_ONE_IN", "_seed_of_ends"):
+        monkeypatch.setattr(templates, name, getattr(templates, name))  # restores it
+    test, counts = {"PYTEST_CURRENT_TEST": "test_it.py::test_it (call)"}, Counter[int]()
+    for number in range(400):
+        templates.draw_ends(f"{number:08x}")
+        ranks = range(4)
+        counts.update(r for r in ranks if templates.how_it_ends(r, test) == templates.WHOLE)
+    assert all(10 < counts[rank] < 45 for rank in range(4))
 
 
 def test_what_it_writes_goes_where_this_process_writes(capfd: pytest.CaptureFixture[str]) -> None:
