@@ -1,9 +1,11 @@
 """The marker `one_in(n)`: a run of all tests runs one in n of the cases; each commit runs others.
 
-Of a parametrized function, at least one case runs. A function that is not parametrized runs or not,
-independently of the others, in one in n commits. The commit determines which tests run, so a
-failure can be repeated with `--rotate COMMIT`. Runs that name files, `-k` or `-m`, and
-runs with `--slow` or `--rotate off`, run all cases. So do the tests of mutants, which name files.
+At least one case of a parametrized function runs. A function that is not parametrized runs or not,
+independently of the others, in one in n commits. Each case of a function with
+`one_in(n, each=True)` is drawn in the same way, so a commit may run none of them. The commit
+determines which tests run, so a failure can be repeated with `--rotate COMMIT`. Runs that name
+files, `-k` or `-m`, and runs with `--slow` or `--rotate off`, run all cases. The tests of mutants
+name files, so all their cases run.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def of_other_commits(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item
             continue
         (one_in,) = mark.args
         function, is_case, _ = item.nodeid.partition("[")
-        if is_case:
+        if is_case and not mark.kwargs.get("each"):
             groups.setdefault((function, one_in), []).append(item)
         elif _draw(seed, item) % one_in:
             left.add(item)

@@ -52,6 +52,10 @@ def test_c(): pass
 @pytest.mark.one_in(3)
 def test_d(): pass
 
+@pytest.mark.one_in(3, each=True)
+@pytest.mark.parametrize("case", range(2))
+def test_cases(case): pass
+
 def test_always(): pass
 """
 
@@ -80,10 +84,12 @@ def test_a_commit_runs_its_part_of_the_cases_and_at_least_one(
     assert kept(items, seed) == names
 
 
-def test_each_single_test_runs_in_one_of_n_commits(items: list[pytest.Item]) -> None:
+def test_each_single_test_or_case_runs_in_one_of_n_commits(items: list[pytest.Item]) -> None:
     parts = [kept(items, f"{seed:08x}") for seed in range(300)]
     for name in ("test_a", "test_b", "test_c", "test_d"):
         assert 80 <= sum(name in part for part in parts) <= 120
+    counts = [sum(name.startswith("test_cases") for name in part) for part in parts]
+    assert all(20 <= counts.count(number) <= most for number, most in enumerate((170, 160, 50)))
     together = sum("test_a" in part and "test_b" in part for part in parts)
     assert 20 <= together <= 50, "the draws of two tests depend on each other"
 
@@ -146,7 +152,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize(("more", "count"), [((), 10), (("--rotate", "off"), 21)])
+@pytest.mark.parametrize(("more", "count"), [((), 10), (("--rotate", "off"), 23)])
 def test_the_processes_of_a_shared_run_take_the_same_part(
     tmp_path: Path, more: tuple[str, ...], count: int
 ) -> None:
