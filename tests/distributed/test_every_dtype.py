@@ -140,6 +140,7 @@ def squared(x: Any) -> Any:
     return x * x
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", GRADED)
 @on_worker(0)
 def test_gradients_come_back_to_a_leaf_of_every_form(name: str) -> None:
@@ -155,6 +156,7 @@ def test_gradients_come_back_to_a_leaf_of_every_form(name: str) -> None:
         require_equal(came, x.grad)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", GRADED)
 @on_worker(0)
 def test_tangents_cross_with_their_values(name: str) -> None:

@@ -29,7 +29,7 @@ def test_a_torch_that_was_replaced_is_reported_before_the_workers_start(
         assert capsys.readouterr().err == told
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_script_that_is_missing_is_an_error_before_anything_starts(run_command: Any) -> None:
     run = run_command("-n", "2", "no_such_script.py")
     assert run.end() == 2
@@ -53,7 +53,7 @@ def test_a_module_that_is_missing_is_an_error_before_anything_starts(
     assert message in run.err.decode()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_module_inside_a_package_that_is_missing_is_named(run_command: Any) -> None:
     run = run_command("-m", "json.this_module_is_missing")
     assert run.end() == 1
@@ -78,7 +78,7 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
     assert run.err.startswith(b"python -m fastdist.run: PROGRAM is missing\nfor example: ")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -223,7 +223,7 @@ def test_a_given_secret_is_checked_before_anything_starts(start_run: Any) -> Non
     assert run.out == b""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_more_workers_than_open_files_are_an_error_before_anything_starts(start_run: Any) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))

@@ -57,7 +57,7 @@ def _finish(pids: list[int]) -> None:
         os.kill(pid, signal.SIGUSR1)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_another_launcher_takes_the_place_of_a_killed_one(start_node: StartNode) -> None:
     first, second = (start_node(node, "2") for node in (0, 1))
     _pids(first, "0 0 3 0 2", "0 1 3 0 2")
@@ -84,7 +84,7 @@ def test_another_launcher_takes_the_place_of_a_killed_one(start_node: StartNode)
     assert told.count("restart 2 of 3") == 0
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_job_goes_on_with_fewer_nodes_and_takes_another_at_its_next_restart(
     start_node: StartNode,
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_job_goes_on_with_fewer_nodes_and_takes_another_at_its_next_restart(
     assert "the job goes on with node 2 (127.0.0.3) (2 nodes, 3 workers)" in told
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_node_0_may_be_started_again_and_the_others_come_back_to_it(start_node: StartNode) -> None:
     first, second = (start_node(node, "2") for node in (0, 1))
     _pids(first, "0 0 3 0 2", "0 1 3 0 2")
@@ -121,7 +121,7 @@ def test_node_0_may_be_started_again_and_the_others_come_back_to_it(start_node: 
     assert [again.end(), second.end()] == [0, 0]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_launcher_that_was_stopped_for_long_comes_back_to_its_place(
     start_node: StartNode,
 ) -> None:
@@ -136,7 +136,7 @@ def test_a_launcher_that_was_stopped_for_long_comes_back_to_its_place(
     assert [first.end(), second.end()] == [0, 0]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_place_whose_launcher_lives_is_refused_and_too_few_nodes_end_the_job(
     start_node: StartNode,
 ) -> None:
@@ -154,7 +154,7 @@ def test_a_place_whose_launcher_lives_is_refused_and_too_few_nodes_end_the_job(
     assert b"start 1" not in first.out
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_launcher_that_is_not_needed_ends_well_with_the_job(start_node: StartNode) -> None:
     flags = ("--rejoin-timeout=0",)
     first = start_node(0, "1:2", *flags)
@@ -166,7 +166,7 @@ def test_a_launcher_that_is_not_needed_ends_well_with_the_job(start_node: StartN
     assert b"node 1 was not needed: the job has ended before it needed this node" in spare.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_nodes_without_a_rank_share_the_places_out(start_run: Any, port: int) -> None:
     secret = secrets.token_hex(32)
     line = ["--nnodes=3", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]

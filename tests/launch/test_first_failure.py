@@ -110,7 +110,7 @@ _LATE = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("early", [0, 1])
 def test_who_wrote_its_traceback_first_is_named_even_if_it_ended_last(
     run_two: Callable[..., list[str]], early: int
@@ -122,7 +122,7 @@ def test_who_wrote_its_traceback_first_is_named_even_if_it_ended_last(
     assert lines.count("Traceback (most recent call last):") == 1
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_who_lost_a_worker_is_named_after_it_even_if_it_was_first_in_all(
     run_two: Callable[..., list[str]],
 ) -> None:
@@ -149,7 +149,7 @@ def test_who_lost_a_worker_is_named_after_it_even_if_it_was_first_in_all(
     assert lines[-1] == "ValueError: cause"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_traceback_is_not_cut_because_another_worker_ends(
     run_two: Callable[..., list[str]],
 ) -> None:
@@ -168,7 +168,7 @@ def test_a_traceback_is_not_cut_because_another_worker_ends(
     assert lines[-1] == "ValueError: slow"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_had_caught_its_error_is_not_said_to_have_failed(
     run_two: Callable[..., list[str]],
 ) -> None:

@@ -50,7 +50,7 @@ def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     assert not path.exists() or not Path(f"/proc/{path.read_text()}").exists()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_workers_are_children_of_their_launcher_and_lead_their_groups(tmp_path: Path) -> None:
     text = "import os, threading; print(os.getppid(), os.getpgrp(), flush=True); "
     (tmp_path / "wait.py").write_text(text + "threading.Event().wait()")

@@ -28,7 +28,7 @@ TEXT = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize(
     ("is_child", "starts_workers"), [(False, False), (False, True), (True, True)]
 )
@@ -62,7 +62,7 @@ def test_it_has_streams_a_folder_an_environment_and_a_group_of_its_own(
     assert int(found["parent"]) in parents
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("one_in", [1, 1 << 40])
 def test_a_mistake_is_told_by_the_name_of_the_command_however_it_ends(
     one_in: int, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

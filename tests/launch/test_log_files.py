@@ -42,7 +42,7 @@ def test_each_stream_of_each_worker_has_a_file_and_is_shown_all_the_same(
     assert err == ["[rank 1] err of 1", "[rank 0] err of 0"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_what_is_redirected_is_not_shown_and_what_is_teed_is(
     start_run: Any, tmp_path: Path
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_file_holds_the_bytes_as_they_came(start_run: Any, tmp_path: Path) -> 
     assert run.out == b""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("flags", [(), ("--restart=worker",)])
 def test_each_restart_has_files_of_its_own(
     start_run: Any, tmp_path: Path, flags: tuple[str, ...]
@@ -95,14 +95,14 @@ def test_why_a_redirected_worker_failed_is_told_at_the_end(start_run: Any, tmp_p
     assert _logs(tmp_path / "logs")["attempt_0/0/stderr.log"].endswith("ValueError: no\n")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_two_runs_do_not_share_a_folder(start_run: Any, tmp_path: Path) -> None:
     for _ in range(2):
         assert start_run(_BOTH, f"--log-dir={tmp_path}/logs").end() == 0
     assert len(list((tmp_path / "logs").iterdir())) == 2
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_without_a_folder_they_lie_with_temporary_files_and_the_run_says_where(
     start_run: Any, tmp_path: Path
 ) -> None:
@@ -133,7 +133,7 @@ def test_a_file_that_takes_no_more_leaves_its_stream_to_the_screen() -> None:
     assert told.startswith("/dev/full cannot be written (No space left on device): from now on its")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_logs_that_cannot_be_opened_are_told_and_the_job_runs(
     start_run: Any, tmp_path: Path
 ) -> None:

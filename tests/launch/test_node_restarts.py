@@ -34,7 +34,7 @@ def _pids(nodes: list[Any], count: int) -> list[int]:
     return [nodes[rank // 2].number_after(f"start {count} of {rank} is") for rank in range(3)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_workers_of_all_nodes_start_again_at_their_places(
     start_nodes: Callable[..., list[Any]],
 ) -> None:
@@ -60,7 +60,7 @@ def test_workers_of_all_nodes_start_again_at_their_places(
         assert AGAIN.format(1, 2) in err and AGAIN.format(2, 2) in err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_the_last_failure_is_that_of_both_nodes(start_nodes: Callable[..., list[Any]]) -> None:
     text = "    rank == 2 and sys.exit(10 + count)\n    signal.pause()\n"
     nodes = start_nodes(WORKER + text, "--max-restarts=1")
@@ -68,7 +68,7 @@ def test_the_last_failure_is_that_of_both_nodes(start_nodes: Callable[..., list[
     assert b"node 1 (127.0.0.2) ended: rank 2 failed with exit status 11" in nodes[0].err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_node_whose_workers_had_ended_well_starts_them_again_as_well(
     start_nodes: Callable[..., list[Any]],
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_node_whose_workers_had_ended_well_starts_them_again_as_well(
     assert all(len(_pids(nodes, count)) == 3 for count in (0, 1))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_workers_that_are_killed_on_one_node_and_then_on_the_other_come_back(
     start_nodes: Callable[..., list[Any]], watch: Callable[[int], Any]
 ) -> None:
@@ -99,7 +99,7 @@ def test_workers_that_are_killed_on_one_node_and_then_on_the_other_come_back(
     assert len(_pids(nodes, 2)) == 3
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_ctrl_c_on_one_node_while_the_other_still_ends_lets_no_round_begin(
     start_nodes: Callable[..., list[Any]], node: int
@@ -123,7 +123,7 @@ def test_a_ctrl_c_on_one_node_while_the_other_still_ends_lets_no_round_begin(
     assert all(b"start 1" not in each.out and b"again" not in each.err for each in nodes)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_ctrl_c_in_a_later_round_ends_both_nodes(
     start_nodes: Callable[..., list[Any]], node: int
@@ -139,7 +139,7 @@ def test_a_ctrl_c_in_a_later_round_ends_both_nodes(
     )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_launcher_that_is_killed_in_a_later_round_and_not_replaced_ends_the_other(
     start_nodes: Callable[..., list[Any]], node: int, watch: Callable[[int], Any]
@@ -153,7 +153,7 @@ def test_a_launcher_that_is_killed_in_a_later_round_and_not_replaced_ends_the_ot
     assert all(worker.ends_within(2.0) for worker in left)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("node", [0, 1])
 def test_the_loss_of_a_node_ends_a_job_that_starts_single_workers(
     start_nodes: Callable[..., list[Any]], node: int
@@ -165,7 +165,7 @@ def test_the_loss_of_a_node_ends_a_job_that_starts_single_workers(
     assert b"--restart=group would wait for another launcher" in nodes[1 - node].err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_launcher_that_is_killed_while_the_other_node_still_ends_ends_the_job(
     start_nodes: Callable[..., list[Any]],
 ) -> None:
@@ -189,7 +189,7 @@ def test_a_launcher_that_is_killed_while_the_other_node_still_ends_ends_the_job(
     assert b"node 1 (127.0.0.2) was lost" in nodes[0].err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_nodes_that_disagree_on_restarts_all_say_who_said_what(start_run: Any, port: int) -> None:
     start = job_at(port, start_run)
     nodes = [start(node, _WAITS, flags=(f"--max-restarts={node}",)) for node in (0, 1)]

@@ -76,7 +76,7 @@ def job_at(port: int, start_run: Any) -> StartNode:
     return start
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_ranks_go_on_from_node_to_node(start_node: StartNode) -> None:
     text = """
         import os
@@ -92,7 +92,7 @@ def test_ranks_go_on_from_node_to_node(start_node: StartNode) -> None:
     ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNode) -> None:
     first = start_node(0, _WAITING)
     second = start_node(1, "import sys; sys.exit(9)")
@@ -103,7 +103,7 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
     assert b"later, " not in second.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
     start_node: StartNode, watch: Callable[[int], Any]
 ) -> None:
@@ -123,7 +123,7 @@ def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
     assert "failed: fastdist.core.errors.WorkerLostError: worker 'worker2' (rank 2)" in later
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_who_waits_for_a_worker_that_has_ended_on_another_node_is_told(
     start_node: StartNode,
 ) -> None:
@@ -132,7 +132,7 @@ def test_who_waits_for_a_worker_that_has_ended_on_another_node_is_told(
     assert b"rank 2 of 3 ended without joining" in nodes[0].err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_killed_host_of_the_store_is_named_by_the_other(
     start_node: StartNode, watch: Callable[[int], Any]
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_killed_host_of_the_store_is_named_by_the_other(
     assert all(worker.ends_within(2.0) for worker in left)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_lost_node_is_named_by_the_one_that_hosts_the_store(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
@@ -224,7 +224,7 @@ def killed_after_a_failure(start_node: StartNode, watch: Callable[[int], Any]) -
     assert b"later, node 1 (127.0.0.2) was lost" in first.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_network_that_is_down_for_a_moment_ends_no_job(start_node: StartNode, way: Way) -> None:
     text = """
         import os, signal
@@ -245,7 +245,7 @@ def test_a_network_that_is_down_for_a_moment_ends_no_job(start_node: StartNode, 
     assert first.err == second.err == b""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_node_without_the_right_secret_does_not_join(start_node: StartNode) -> None:
     first = start_node(0, _WAITING)
     second = start_node(1, _WAITING, secret=secrets.token_hex(32))
@@ -256,7 +256,7 @@ def test_a_node_without_the_right_secret_does_not_join(start_node: StartNode) ->
     assert first.end() == 130
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_nodes_that_disagree_on_their_number_all_say_who_said_what(start_node: StartNode) -> None:
     nodes = [start_node(0, _WAITING), start_node(1, _WAITING, nodes=3)]
     assert [node.end() for node in nodes] == [1, 1]
@@ -265,7 +265,7 @@ def test_nodes_that_disagree_on_their_number_all_say_who_said_what(start_node: S
         assert f"node {number} could not join the job: {told}".encode() in node.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("address", ["127.0.0.7", "127.0.0.2"])
 def test_a_node_rank_that_is_given_twice_ends_all_who_wait(
     start_node: StartNode, address: str
@@ -280,7 +280,7 @@ def test_a_node_rank_that_is_given_twice_ends_all_who_wait(
         assert b"--node-rank 1 was given twice, at 127.0.0." in node.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_node_rank_that_runs_already_is_refused_and_the_job_goes_on(
     start_node: StartNode,
 ) -> None:
@@ -294,7 +294,7 @@ def test_a_node_rank_that_runs_already_is_refused_and_the_job_goes_on(
     assert nodes[0].end() == 130
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_node_that_waits_says_for_whom(start_node: StartNode) -> None:
     first = start_node(0, _WAITING)
     first.wait_for("fastdist: node 0 waits for node 1 of 2 (", of="err")
@@ -314,7 +314,7 @@ def test_a_node_without_a_store_says_where_it_looks(start_node: StartNode) -> No
     assert second.end(3.0) == 130
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_ctrl_c_on_one_node_ends_both(start_node: StartNode, node: int) -> None:
     nodes = [start_node(0, _WAITING), start_node(1, _WAITING)]
@@ -326,7 +326,7 @@ def test_a_ctrl_c_on_one_node_ends_both(start_node: StartNode, node: int) -> Non
     assert f"node {node} (127.0.0.{node + 1})".encode() in nodes[1 - node].err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_ctrl_c_on_a_node_whose_workers_have_ended_well_ends_both(
     start_node: StartNode, watch: Callable[[int], Any]
 ) -> None:
@@ -348,7 +348,7 @@ def test_a_ctrl_c_on_a_node_whose_workers_have_ended_well_ends_both(
     assert b"node 1 (127.0.0.2) ended: ended by SIGINT" in first.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_waiting_for_the_other_nodes_can_be_interrupted(start_node: StartNode) -> None:
     host = start_node(0, _WAITING)
     host.wait_for("fastdist: node 0 waits for node 1 of 2 (", of="err")
@@ -367,7 +367,7 @@ def test_a_beat_is_much_shorter_than_the_silence_that_counts_as_loss() -> None:
     assert LOST_S >= 10 * BEAT_S
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_node_0_hears_of_a_node_with_another_secret_at_once_and_in_its_error(
     start_node: StartNode,
 ) -> None:
@@ -390,7 +390,7 @@ def test_node_0_hears_of_a_node_with_another_secret_at_once_and_in_its_error(
     assert all(b": it left, or fell silent" in line for line in others) and len(others) <= 1
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_every_node_ends_in_time_and_names_the_node_that_never_came(start_node: StartNode) -> None:
     # Node 1 starts first with a longer timeout, and gets the reason from node 0.
     second = start_node(1, _WAITING, nodes=3, environment={"FASTDIST_INIT_TIMEOUT": "0"})

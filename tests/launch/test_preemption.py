@@ -65,7 +65,7 @@ def _uninterrupted() -> Any:
     return model.state_dict()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_preempted_job_saves_once_and_its_next_runs_end_with_the_same_weights(
     start_run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_preempted_job_saves_once_and_its_next_runs_end_with_the_same_weights(
     assert all(torch.equal(saved[name], expected[name]) for name in expected)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_workers_that_ask_for_a_later_start_after_sigterm_give_the_job_their_status(
     start_run: Callable[..., Any],
 ) -> None:

@@ -23,7 +23,7 @@ def _pids(run: Any, count: int, ranks: int) -> list[int]:
     return [run.number_after(f"start {count} of {rank} is") for rank in range(ranks)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_all_workers_start_again_at_their_places_until_none_fails(start_run: Any) -> None:
     text = """
     names = "WORLD_SIZE LOCAL_RANK TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS"
@@ -61,7 +61,7 @@ def test_each_failure_is_told_and_the_last_one_s_status_is_the_job_s(start_run: 
     assert all(line.startswith(start) for line, start in zip(lines, told))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_is_killed_twice_takes_its_group_along_each_time(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_worker_that_is_killed_twice_takes_its_group_along_each_time(
     assert b"rank 2 was killed by SIGKILL" in run.err
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("url", ["env://", "tcp://{MASTER_ADDR}:{MASTER_PORT}"])
 def test_a_group_that_starts_again_meets_as_if_nobody_had_been_there(
     start_run: Any, url: str
@@ -119,7 +119,7 @@ def test_what_is_left_of_an_earlier_round_neither_joins_nor_is_seen(start_run: A
     assert run.end() == 0
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_ctrl_c_in_a_later_round_ends_all(start_run: Any, watch: Callable[[int], Any]) -> None:
     run = start_run(_WAITS, "-n", "2", "--max-restarts=5")
     os.kill(_pids(run, 0, 2)[1], signal.SIGKILL)
@@ -130,7 +130,7 @@ def test_a_ctrl_c_in_a_later_round_ends_all(start_run: Any, watch: Callable[[int
     assert b"ended by SIGINT" in run.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize(("most", "status"), [(5, 130), (0, 137)])
 def test_a_ctrl_c_while_a_failed_group_ends_lets_no_other_round_begin(
     start_run: Any, watch: Callable[[int], Any], most: int, status: int
@@ -168,7 +168,7 @@ def test_a_signal_that_is_passed_on_reaches_the_workers_of_a_later_round(start_r
     assert f"[rank 0] heard {int(signal.SIGUSR1)}\n".encode() in run.out
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_who_has_lost_its_terminal_is_not_started_again(start_run: Any) -> None:
     run = start_run(WORKER + "    while True: print(count)\n", "--max-restarts=3")
     run.wait_for("[rank 0] 0")

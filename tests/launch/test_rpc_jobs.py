@@ -26,14 +26,14 @@ _SHORT = _JOB.replace("CALLS", "10")
 ENDLESS = _JOB.replace("CALLS", "-1")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_three_workers_meet_and_call(start_run: Any) -> None:
     run = start_run(_SHORT, "-n", "3", starts_workers=True)
     assert run.end() == 0, run.err
     assert run.out.count(b"done") == 3
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_who_waits_says_for_whom(start_run: Any) -> None:
     wait = """
     from fastdist.distributed.store import wait_log
@@ -59,7 +59,7 @@ def test_who_waits_says_for_whom(start_run: Any) -> None:
     assert b"[rank 2] fastdist" not in run.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_killed_worker_is_named_and_ends_the_job(start_run: Any) -> None:
     run = start_run(ENDLESS, "-n", "3")
     pids = [run.number_after(f"pid of {rank} is") for rank in range(3)]
@@ -79,7 +79,7 @@ EARLY = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_who_waits_for_a_worker_that_has_ended_is_told_at_once(start_run: Any) -> None:
     run = start_run(EARLY.replace("RANK_THAT_ENDS", "1"), "-n", "2")
     assert run.end() == 1

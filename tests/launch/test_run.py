@@ -23,7 +23,7 @@ _PIDS = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_each_worker_is_told_its_place(start_run: Any) -> None:
     run = start_run(
         """
@@ -60,7 +60,7 @@ def test_what_another_launcher_said_of_its_own_job_is_not_said_of_this_one(start
     assert run.out == b"[rank 0] 0\n"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize(
     ("flags", "address"), [([], "127.0.0.2"), (["--local-addr=127.0.0.3"], "127.0.0.3")]
 )
@@ -91,7 +91,7 @@ def test_the_secret_is_a_private_file_that_goes_with_the_job(start_run: Any) -> 
     assert not os.path.exists(out.split("path ")[1].strip())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_module_and_its_arguments_are_passed_on(run_command: Any) -> None:
     run = run_command("-m", "timeit", "-n", "1", "-r", "1", "print('called')")
     assert run.end() == 0
@@ -124,7 +124,7 @@ def test_workers_are_not_told_a_width_where_there_is_no_terminal(start_run: Any)
     assert run.out == b"[rank 0] False\n"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_unicode_and_long_lines_come_through_whole(start_run: Any) -> None:
     run = start_run('print("ü✓" * 300_000); print("end")')
     assert run.end() == 0
@@ -147,7 +147,7 @@ def test_a_worker_may_close_its_stdout(start_run: Any) -> None:
     assert run.err == b"[rank 0] still here\n"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_the_first_failure_ends_the_job_with_its_traceback_once(start_run: Any) -> None:
     run = start_run(
         """
@@ -184,7 +184,7 @@ def test_a_traceback_behind_a_bar_of_a_worker_is_told_whole_at_the_end(start_run
     assert traceback == "Traceback (most recent call last):"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_script_that_cannot_be_read_by_python_is_shown_once(start_run: Any) -> None:
     run = start_run("print(1", "-n", "3")
     assert run.end() == 1
@@ -211,7 +211,7 @@ def test_a_traceback_of_a_worker_that_lives_on_is_shown(start_run: Any) -> None:
     run.wait_for("[rank 0] ValueError: caught\n", of="err")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_killed_worker_ends_the_job_within_five_seconds_and_is_named(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
@@ -225,7 +225,7 @@ def test_a_killed_worker_ends_the_job_within_five_seconds_and_is_named(
     assert all(other.ends_within(0.0) for other in others)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
@@ -249,7 +249,7 @@ def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(
     assert watched.ends_within(0.0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     start_run: Any, watch: Callable[[int], Any], number: signal.Signals, private: Path
@@ -280,7 +280,7 @@ def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     assert list(private.glob("fastdist-*")) == []
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_what_a_scheduler_says_to_the_job_reaches_the_workers_programs_alone(
     start_run: Any, number: signal.Signals
@@ -313,7 +313,7 @@ def test_what_a_scheduler_says_to_the_job_reaches_the_workers_programs_alone(
         assert f"[rank {rank}] its child ended with 0\n" in run.out.decode()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_ctrl_z_suspends_the_workers_until_the_job_goes_on(start_run: Any) -> None:
     run = start_run(
         """
@@ -393,7 +393,7 @@ def test_a_reader_that_is_stuck_does_not_hold_up_a_ctrl_c(start_run: Any) -> Non
     assert run.process.wait(3.0) == 130
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_reader_that_leaves_ends_the_job(start_run: Any, watch: Callable[[int], Any]) -> None:
     run = start_run('print("first")\nwhile True: print("x" * 1000)')
     run.wait_for("first")

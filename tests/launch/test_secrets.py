@@ -25,7 +25,7 @@ _JOB = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_job_of_one_node_runs_with_certificates(start_run: Any, tmp_path: Path) -> None:
     folder = make_certificates(tmp_path / "certificates", 2)
     environment = {"FASTDIST_SECURITY": "certs", "FASTDIST_CERTIFICATES": folder}
@@ -34,7 +34,7 @@ def test_a_job_of_one_node_runs_with_certificates(start_run: Any, tmp_path: Path
     assert run.out.count(b"done") == 2
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_each_node_needs_the_secret_keys_of_its_own_ranks_alone(
     start_run: Any, tmp_path: Path, port: int
 ) -> None:
@@ -86,7 +86,7 @@ _TELLS_ALL = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_secret_is_shown_in_no_command_line_log_repr_or_traceback(start_run: Any) -> None:
     secret = secrets.token_hex(32)
     environment = {"FASTDIST_JOB_SECRET": secret, "FASTDIST_TRANSPORTS": "uv"}

@@ -43,7 +43,7 @@ _IGNORES = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("number", "status", "told"),
     [
@@ -77,7 +77,7 @@ def test_workers_have_time_to_save_after_a_signal(
     assert run.err.endswith(f"python -m fastdist.run: {told}\n".encode())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_the_others_have_time_to_save_after_a_worker_s_failure(start_run: Any) -> None:
     run = start_run(SAVES, "-n", "2")
     pids = [run.number_after(f"pid of {rank} is") for rank in (0, 1)]
@@ -102,7 +102,7 @@ def test_workers_have_time_to_save_before_they_start_again(start_run: Any) -> No
     assert b"saved 0\n" in run.out
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_fails_to_save_is_reported_and_decides_the_status(start_run: Any) -> None:
     run = start_run(
         SAVES.replace('print("saved", rank)', 'rank and open("/no/such/folder")'), "-n2"
@@ -118,7 +118,7 @@ def test_a_worker_that_fails_to_save_is_reported_and_decides_the_status(start_ru
     assert last.endswith(b"fastdist.run: ended by SIGTERM")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize(
     "second", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
@@ -132,7 +132,7 @@ def test_a_second_signal_ends_at_once(start_run: Any, second: signal.Signals) ->
     assert b"killed rank 0 (pid " in run.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_signal_by_way_of_timeout_is_one_signal_though_it_comes_twice(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text(textwrap.dedent(SAVES))
@@ -155,7 +155,7 @@ def test_a_signal_by_way_of_timeout_is_one_signal_though_it_comes_twice(tmp_path
         assert "stopped on request (SIGTERM)" in process.stderr.readline()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_workers_that_stay_are_killed_when_the_time_is_over(start_run: Any) -> None:
     run = start_run(_IGNORES, "--shutdown-timeout=0.2")
     pid = run.number_after("pid of 0 is")
@@ -196,7 +196,7 @@ def test_a_stopped_worker_is_woken_to_save(start_run: Any) -> None:
     assert run.end() == 0
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_call_to_a_failed_worker_ends_with_its_error_before_the_caller_is_asked_to_end(
     tmp_path: Path,
 ) -> None:
@@ -232,7 +232,7 @@ def test_a_call_to_a_failed_worker_ends_with_its_error_before_the_caller_is_aske
     assert done.stdout == "[rank 0] saved\n"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("node", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_scheduler_s_signal_to_one_node_stops_both_and_lets_all_save(
     start_run: Any, port: int, node: int
@@ -303,7 +303,7 @@ _LEAVES_IN_HANDLER = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("flags", [[], ["--max-restarts=1", "--restart=worker"]])
 def test_a_handler_that_leaves_rpc_in_the_middle_of_a_call_does_not_wait_for_lost_workers(
     start_run: Any, flags: list[str]

@@ -68,7 +68,7 @@ def test_only_who_stays_stopped_is_named(workers: list[WorkerProcess]) -> None:
     )
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_job_with_a_stopped_worker_ends(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text(

@@ -41,7 +41,7 @@ def _run_in_shell(redirection: str, script: Path, text: str) -> subprocess.Compl
     )
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_full_disk_behind_stdout_ends_the_job_and_is_told(tmp_path: Path) -> None:
     text = 'print("lost")\nimport signal; signal.pause()'
     done = _run_in_shell(">/dev/full", tmp_path / "prints.py", text)
@@ -53,7 +53,7 @@ def test_a_full_disk_behind_stdout_ends_the_job_and_is_told(tmp_path: Path) -> N
 _PRINTS = 'import sys; print("out"); print("err", file=sys.stderr)'
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_nothing_takes_the_place_of_a_stdout_that_a_shell_has_closed(tmp_path: Path) -> None:
     done = _run_in_shell("<&- >&-", tmp_path / "prints.py", _PRINTS)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "[rank 0] err\n")
@@ -70,7 +70,7 @@ runpy.run_module("fastdist.run", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("closed", [(1,), (0, 1), (2,), (0, 1, 2)])
 def test_nothing_takes_the_place_of_a_closed_stdout(
     tmp_path: Path, closed: tuple[int, ...]
@@ -82,7 +82,7 @@ def test_nothing_takes_the_place_of_a_closed_stdout(
     assert done.stderr == ("" if 2 in closed else "[rank 0] err\n")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_terminal_that_is_closed_ends_the_job_as_its_signal_does(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_terminal_that_is_closed_ends_the_job_as_its_signal_does(
     assert run.err == b""
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("variable", ["TMPDIR", "XDG_RUNTIME_DIR"])
 def test_a_long_path_for_temporary_files_leaves_room_for_sockets(
     start_run: Any, tmp_path: Path, variable: str
@@ -156,7 +156,7 @@ def _refuse(*arguments: Any, **settings: Any) -> str:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize("command", ["fastdist", "fastdist.cli", "fastdist.run"])
 def test_a_ctrl_c_while_the_command_is_loaded_ends_it_without_words(
     command: str, tmp_path: Path
@@ -179,7 +179,7 @@ def test_a_ctrl_c_while_the_command_is_loaded_ends_it_without_words(
     assert errors == b""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_program_that_imports_the_package_keeps_its_ctrl_c() -> None:
     text = "import signal, fastdist; print(signal.getsignal(signal.SIGINT))"
     done = subprocess.run(

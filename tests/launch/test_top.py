@@ -48,7 +48,7 @@ def _no_other_jobs(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(private))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_job_under_load_is_shown_and_its_frozen_worker_is_named(
     start_run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

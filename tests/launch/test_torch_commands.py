@@ -21,7 +21,7 @@ print(os.environ["LOCAL_RANK"], sys.argv[1:], torch.nn.__name__)
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_it_starts_workers_in_which_torch_is_fastdist(tmp_path: Path) -> None:
     """Start the command with options that programs pass to torchrun."""
     script = tmp_path / "worker.py"
@@ -41,7 +41,7 @@ def test_it_starts_workers_in_which_torch_is_fastdist(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("flags", "arguments"),
     [([], ["--local-rank=0", "--lr", "1"]), (["--use_env"], ["--lr", "1"])],

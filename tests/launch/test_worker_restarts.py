@@ -34,7 +34,7 @@ def _joined(run: Any, rank: int, count: int) -> int:
     return pid
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_only_the_lost_worker_comes_back_and_meets_those_who_live_on(start_run: Any) -> None:
     text = _WAITS.replace(
         "store.wait", 'store.set("go", "") if rank and count == 2 else store.wait'
@@ -64,7 +64,7 @@ def test_what_a_lost_worker_raised_is_shown_when_it_is_lost(start_run: Any) -> N
     ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_each_worker_may_come_back_so_often_and_the_next_failure_ends_the_job(
     start_run: Any,
 ) -> None:
@@ -84,7 +84,7 @@ def test_each_worker_may_come_back_so_often_and_the_next_failure_ends_the_job(
     assert other
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_ended_well_does_not_come_back(start_run: Any) -> None:
     text = """
     from fastdist.distributed.rendezvous import rendezvous
@@ -98,7 +98,7 @@ def test_a_worker_that_ended_well_does_not_come_back(start_run: Any) -> None:
     assert run.out.count(b"start") == 3
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_lies_stopped_while_all_others_have_ended_ends_the_job(
     start_run: Any,
 ) -> None:
@@ -132,7 +132,7 @@ _DECLARES = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_another_declares_lost_is_killed_and_comes_back(start_run: Any) -> None:
     flags = ("-n", "2", "--max-restarts=1", "--restart=worker")
     run = start_run(WORKER + _DECLARES, *flags)
@@ -143,7 +143,7 @@ def test_a_worker_that_another_declares_lost_is_killed_and_comes_back(start_run:
     assert again == _AGAIN.format(1, 1, 1)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_is_declared_lost_and_has_come_back_too_often_ends_the_job(
     start_run: Any,
 ) -> None:
@@ -201,7 +201,7 @@ def test_a_frozen_worker_is_declared_lost_by_those_it_works_with_and_comes_back(
     assert b"was declared lost by worker0: no sign of life for 3." in run.err
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_ctrl_c_ends_a_job_whose_workers_come_back(start_run: Any) -> None:
     text = """
     if rank == 0:
@@ -215,7 +215,7 @@ def test_a_ctrl_c_ends_a_job_whose_workers_come_back(start_run: Any) -> None:
     assert run.end(2.0) == 130
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_is_lost_while_all_still_meet_takes_its_own_place(start_run: Any) -> None:
     text = """
     from fastdist.distributed import rpc
@@ -243,7 +243,7 @@ def test_a_worker_that_is_lost_while_all_still_meet_takes_its_own_place(start_ru
     assert b"start 1 of 1 is" in run.out and b"start 1 of 0" not in run.out
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_of_one_node_comes_back_while_those_of_the_other_live_on(
     start_run: Any, port: int
 ) -> None:
@@ -261,7 +261,7 @@ def test_a_worker_of_one_node_comes_back_while_those_of_the_other_live_on(
     assert _AGAIN.format(2, 1, 1).encode() in second.err
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6, each=True)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -280,7 +280,7 @@ def test_a_restart_that_makes_no_sense_is_an_error_before_anything_starts(
     assert run.out == b""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_is_not_started_again_once_all_others_have_finished(start_run: Any) -> None:
     text = """
     from fastdist.distributed.rendezvous import rendezvous
@@ -298,7 +298,7 @@ def test_a_worker_is_not_started_again_once_all_others_have_finished(start_run: 
     assert told.endswith("; it is not started again, for all other workers have finished")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_who_came_back_does_not_wait_for_others_that_have_finished(start_run: Any) -> None:
     text = """
     import time
@@ -398,7 +398,7 @@ def _train(start_run: Any, folder: Path, steps: int, kills: list[tuple[int, int,
     return out
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_data_parallel_training_goes_on_after_workers_were_killed(
     start_run: Any, tmp_path: Path
 ) -> None:
@@ -426,7 +426,7 @@ _MEETS = """
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_a_worker_that_is_killed_while_groups_are_made_meets_the_others_when_it_is_back(
     start_run: Any,
 ) -> None:

@@ -136,7 +136,7 @@ def test_the_smart_mode_says_what_to_take_instead(agent: FakeAgent) -> None:
         da.backward(context_id, [leaf(1).sum()], mode="smart")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4, each=True)
 @pytest.mark.parametrize("name", ["create_graph", "to_grad"])
 def test_the_terms_of_a_pass_travel_with_its_gradients_and_are_checked(name: str) -> None:
     words = Terms(1, 2, True, True)._replace(**{name: True})._asdict()

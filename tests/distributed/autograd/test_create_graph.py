@@ -260,7 +260,7 @@ def test_gradients_with_a_history_are_freed_with_their_context(agent: FakeAgent)
         gc.enable()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_words_of_recorded_gradients_that_do_not_fit_are_refused() -> None:
     tensors = [fastdist.ones(1)]
     with pytest.raises(MessageError, match="'recorded' of worker 3"):

@@ -250,7 +250,7 @@ def test_tangents_travel_with_sparse_tensors() -> None:
     )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4, each=True)
 @pytest.mark.parametrize("place", ["sim:0", "cpu"])
 def test_sparse_gradients_of_devices_travel_by_the_host(agent: FakeAgent, place: str) -> None:
     device = fd.device(place)

@@ -290,7 +290,7 @@ def test_large_tensors(running: Group, body: Any) -> None:
     running[0].run(body)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize(
     "body",
     [small_tensors_make_no_arena, a_full_arena_sends_in_messages],
@@ -308,7 +308,7 @@ def refused() -> None:
         assert bool((came.numpy() == 4.0).all())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_worker_that_does_not_want_it_gets_tensors_in_messages(group: Group) -> None:
     for worker, channels in zip(group.workers, (None, ["basic"], None), strict=True):
         worker.start(init_with, channels)
@@ -321,7 +321,7 @@ def test_a_worker_that_does_not_want_it_gets_tensors_in_messages(group: Group) -
     end(group)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_the_environment_turns_it_off() -> None:
     group = Group(__file__, 2, {"FASTDIST_CHANNELS": "basic"})
     try:
@@ -345,7 +345,7 @@ def shout(peer: str) -> str:
     return ""
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_what_a_killed_receiver_had_is_free_again(group: Group) -> None:
     group.run_all(init)
     group[0].run(use_arena, "w1")
@@ -365,7 +365,7 @@ def lend_for_good(peer: str) -> None:
         rpc.rpc_sync(peer, keep, (numbers(float(turn)),))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_was_got_from_a_killed_worker_stays(group: Group) -> None:
     group.run_all(init)
     group[1].run(use_arena, "w0")
@@ -380,7 +380,7 @@ def test_what_was_got_from_a_killed_worker_stays(group: Group) -> None:
     end_without_w1(group)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_was_got_from_a_worker_that_left_stays(group: Group) -> None:
     group.run_all(init)
     group[0].run(use_arena, "w1")
@@ -394,7 +394,7 @@ def test_what_was_got_from_a_worker_that_left_stays(group: Group) -> None:
     assert group.end() == [0, 0, 0]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_worker_that_is_frozen_for_a_while_gets_whole_tensors(group: Group) -> None:
     group.run_all(init)
     group[0].run(use_arena, "w1")

@@ -167,7 +167,7 @@ def test_calls_outlive_the_connections_they_came_by(group: Group, transport: str
     group.run_all(leave)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
 def test_calls_outlive_a_freeze_that_broke_their_connections(group: Group, transport: str) -> None:
     group.run_all(init, transport)
@@ -208,7 +208,7 @@ def call_while_connections_break(num_threads: int, num_calls: int) -> tuple[dict
     return outcomes, breaks
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
 def test_no_call_is_lost_or_run_twice_while_connections_break_again_and_again(
     group: Group, transport: str
@@ -247,7 +247,7 @@ def send_tensors_while_connections_break(num_calls: int) -> dict[int, str]:
     return outcomes
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_what_is_too_large_to_be_kept_fails_with_the_truth(group: Group) -> None:
     group.run_all(init)
     outcomes = group[0].run(send_tensors_while_connections_break, 60)
@@ -290,7 +290,7 @@ def send_by_connections_that_w1_does_not_know() -> list[bool]:
     return renewed
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_requests_that_lie_in_the_arena_are_sent_again(group: Group) -> None:
     group.run_all(init)
     assert group[0].run(send_by_connections_that_w1_does_not_know) == [True, True]
@@ -316,7 +316,7 @@ def overwrite_what_goes_by_a_connection_that_w1_does_not_know(linger_s: float) -
     return lost.value.may_have_run
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("linger_s", [0.0, 0.3])
 def test_what_its_owner_may_have_overwritten_is_not_sent_again(linger_s: float) -> None:
     group = Group(__file__, 2, {"FASTDIST_CHANNELS": "basic"})

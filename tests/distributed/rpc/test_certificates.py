@@ -146,7 +146,7 @@ def test_ranks_that_protect_themselves_differently_do_not_meet(certificates: str
         group.kill()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_rank_without_its_secret_key_says_which_file_is_missing(tmp_path: Path) -> None:
     folder = make_certificates(tmp_path / "certificates", 1)
     os.unlink(os.path.join(folder, "rank-0.key_secret"))

@@ -136,7 +136,7 @@ def whoami_there() -> int:
     return os.getpid()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("world_size", [3, 0], ids=["static", "dynamic"])
 def test_who_was_killed_comes_back_under_its_name_and_the_others_go_on(
     group: Group, world_size: int
@@ -172,7 +172,7 @@ def test_who_was_killed_comes_back_under_its_name_and_the_others_go_on(
     assert group.end() == [0, 0, 0]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_waits_in_shutdown_waits_for_a_lost_worker_until_it_is_back(group: Group) -> None:
     group.run_all(join, 3)
     for rank in (0, 1):
@@ -206,7 +206,7 @@ def hosted_group(store: TCPStore) -> Iterator[Group]:
         group.kill()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("world_size", [3, 0], ids=["static", "dynamic"])
 @pytest.mark.parametrize("kind", ["group", "hosted_group"])
 def test_who_comes_back_finds_the_group_that_its_job_is_in_by_now(
@@ -234,7 +234,7 @@ def test_who_comes_back_finds_the_group_that_its_job_is_in_by_now(
     group.run_all(leave)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_was_killed_between_two_groups_comes_to_the_next(
     store: TCPStore, hosted_group: Group
 ) -> None:

@@ -133,7 +133,7 @@ def check_callee() -> None:
     )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_calls_contexts_and_passes_are_told_with_their_ids() -> None:
     run_group(calls_and_passes, 2)
 
@@ -150,7 +150,7 @@ def loss_is_told() -> Sequence[str]:
     return lines.kept
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_loss_is_told() -> None:
     group = Group(__file__, 2)
     try:
@@ -179,7 +179,7 @@ def quiet() -> int:
     return sum(": begins" in line for line in lines.kept)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_nothing_is_said_where_nobody_listens() -> None:
     first, second = run_group(quiet, 2)
     assert second == 0 <= first
@@ -211,6 +211,6 @@ def listen_and_turn_away() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_level_that_is_set_while_calls_are_made_is_heard_by_the_next() -> None:
     run_group(listen_and_turn_away, 2)

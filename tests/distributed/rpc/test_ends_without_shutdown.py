@@ -69,7 +69,7 @@ def leave(timeout_s: float = 0.0) -> tuple[str, list[str]]:
     return "", heard[0].lines
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("has_met", [False, True])
 @pytest.mark.parametrize("cause", ["ValueError: mine\n\x1b[1mforged", ""])
 def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, cause: str) -> None:
@@ -95,7 +95,7 @@ def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, 
         group.kill()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_where_a_launcher_watches_the_workers_it_is_a_warning_alone() -> None:
     group = Group(__file__, 2)
     try:
@@ -109,7 +109,7 @@ def test_where_a_launcher_watches_the_workers_it_is_a_warning_alone() -> None:
         group.kill()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("cause", [True, False])
 def test_in_a_group_that_takes_workers_back_one_that_stays_away_is_an_error(cause: bool) -> None:
     group = Group(__file__, 2)
@@ -131,7 +131,7 @@ def leave_at_once() -> None:
     os._exit(0)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_one_that_was_killed_or_has_left_by_exit_is_an_error_of_all_others(is_killed: bool) -> None:
     group = Group(__file__, 3)
@@ -188,7 +188,7 @@ def run_child(method: str, how: str) -> int | None:
     return process.exitcode
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("how", CHILD_ENDS)
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_children_of_multiprocessing_are_named_with_what_ended_them(method: str, how: str) -> None:
@@ -227,7 +227,7 @@ watch_end(lambda: print(why_it_ends()))
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize(
     ("last", "because"),
     [

@@ -150,7 +150,7 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
         assert group[rank].end() == 0
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_frozen_worker_is_lost_after_ten_seconds_whatever_the_timeout(group: Group) -> None:
     group.run_all(init)
     group[0].run(begin_waiting)
@@ -195,7 +195,7 @@ def ping_until_it_answers(worker: str) -> str:
             assert time.monotonic() < deadline
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_worker_that_was_frozen_for_a_moment_comes_back(group: Group) -> None:
     group.run_all(init)
     assert group[0].run(ping, "w1") == "w1"
@@ -232,7 +232,7 @@ def post(host: str, port: int) -> None:
         connection.close()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("security", [None, "none"])
 def test_strangers_on_the_port_reach_nobody(group: Group, security: str | None) -> None:
     group.run_all(init_with_security, security)
@@ -294,7 +294,7 @@ def speak_plainly(address: str, rank: int, incarnation: int, patience_ms: int) -
         context.term()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_stranger_without_the_secret_is_not_heard(group: Group) -> None:
     group.run_all(init_tcp)
     address = group[1].run(listener_ports)["uv"]
@@ -304,7 +304,7 @@ def test_a_stranger_without_the_secret_is_not_heard(group: Group) -> None:
     group.run_all(leave)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
     group.run_all(init)
     address = group[1].run(listener_ports)["ipc"]
@@ -326,7 +326,7 @@ def leave_and_listen() -> list[str]:
     return lines
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_shutdown_without_a_worker_that_was_lost_says_so(group: Group) -> None:
     group.run_all(init)
     group[0].run(begin_waiting)

@@ -203,7 +203,7 @@ def require_heard(ended: list[tuple[float, str, str]], woke: float) -> None:
         assert when - woke < HEARS_WITHIN_S
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("transport", ["ipc", "uv"])
 def test_who_wakes_hears_that_it_was_given_up_and_ends_with_that(
     start: Callable[[int], Group], transport: str
@@ -226,7 +226,7 @@ def test_who_wakes_hears_that_it_was_given_up_and_ends_with_that(
     group[0].result()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("frozen", [0, 1])
 def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], frozen: int) -> None:
     group = start(2)
@@ -254,7 +254,7 @@ def hear_on_lanes_of_calls_alone() -> None:
     worker.Worker._take_notice = take_others  # type: ignore[method-assign]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(
     start: Callable[[int], Group],
 ) -> None:
@@ -275,7 +275,7 @@ def call_it(rank: int) -> str:
     return rpc.rpc_sync(f"w{rank}", who)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_is_out_of_a_dynamic_group_leaves_its_place_to_its_successor(
     start: Callable[[int], Group], tmp_path: Path
 ) -> None:
@@ -309,7 +309,7 @@ def init_with_restarts() -> None:
     rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=chosen)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("is_static", [True, False], ids=["static", "dynamic"])
 @pytest.mark.parametrize("is_early", [True, False], ids=["early", "late"])
 def test_who_comes_in_the_place_of_a_frozen_one_has_it_once_that_was_given_up(

@@ -57,7 +57,7 @@ def raise_in_wait() -> None:
     assert rpc.rpc_sync("w1", abs, (-1,)) == 1
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_handler_that_raises_in_a_shutdown_leaves_rpc_up_for_a_second_one(group: Group) -> None:
     group[0].run(raise_in_wait)
     group[1].start(leave)
@@ -86,7 +86,7 @@ def raise_in_closing() -> None:
     assert not [one.name for one in threading.enumerate() if one.name.startswith("fastdist-rpc")]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_second_shutdown_closes_what_an_interrupted_one_has_left(group: Group) -> None:
     group[1].start(leave)
     group[0].run(raise_in_closing)

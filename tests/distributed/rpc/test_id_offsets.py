@@ -31,7 +31,7 @@ def ids_of_lives(world_size: int | None) -> list[list[int]]:
     return [ids_of_one_life(world_size) for _ in range(2)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_ids_of_who_has_a_rank_later_are_not_those_of_who_had_it() -> None:
     # The earlier worker's values and messages may still exist, and must not be confused with those
     # of the later worker.
@@ -40,7 +40,7 @@ def test_ids_of_who_has_a_rank_later_are_not_those_of_who_had_it() -> None:
     assert all(abs(a - b) > 1000 for a, b in zip(before, after))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_ids_of_a_group_of_a_fixed_size_begin_with_the_first_number() -> None:
     (lives,) = run_group(ids_of_lives, 1, 1)
     assert [life[:3] for life in lives] == [[1, 0, 0]] * 2

@@ -79,7 +79,7 @@ def take_secret(secret: str) -> None:
     os.environ["FASTDIST_JOB_SECRET"] = secret
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_rank_0_hears_of_a_worker_with_another_secret_at_once_and_in_its_error() -> None:
     group = Group(__file__, 2)
     try:
@@ -106,7 +106,7 @@ def ranks_that_did_not_come(told: str) -> str:
     return found[1]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("absent", [[3], [2, 3]])
 def test_every_rank_ends_in_time_and_names_the_ranks_that_never_came(absent: list[int]) -> None:
     group = Group(__file__, 4, {"FASTDIST_INIT_TIMEOUT": "5"})
@@ -125,7 +125,7 @@ def test_every_rank_ends_in_time_and_names_the_ranks_that_never_came(absent: lis
         group.kill()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_ranks_that_wait_for_rank_0_say_where_nobody_answers_and_that_it_is_missing() -> None:
     group = Group(__file__, 3, {"FASTDIST_JOB_SECRET": SECRETS[0]})
     try:
@@ -143,7 +143,7 @@ def test_ranks_that_wait_for_rank_0_say_where_nobody_answers_and_that_it_is_miss
         group.kill()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_worker_without_the_secret_of_the_others_is_told_of_it_within_3_s() -> None:
     group = Group(__file__, 2)
     try:
@@ -174,7 +174,7 @@ def come_in_time() -> str:
     return told
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_workers_wait_for_one_that_is_late_by_more_than_a_call_may_take() -> None:
     group = Group(__file__, 2)
     try:

@@ -74,7 +74,7 @@ def leave_early() -> None:
         rpc.shutdown()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_the_answer_of_a_worker_that_leaves_is_read_though_late() -> None:
     run_group(leave_early, 2)
 
@@ -156,7 +156,7 @@ def leave_with_calls_under_way() -> list[int]:
         return answers
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_member_that_leaves_a_dynamic_group_waits_for_nobody_and_answers_every_call() -> None:
     answers, runs = run_group(leave_with_calls_under_way, 2)
     assert sorted(runs) == answers == list(range(NUM_CALLS))
@@ -193,7 +193,7 @@ def leave_with_what_never_ends() -> str:
     return str(told.value)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_shutdown_names_the_functions_whose_futures_are_never_done_and_their_callers() -> None:
     for told in run_group(leave_with_what_never_ends, 2):
         assert "calls are still under way after 0.5 s: " in told
@@ -230,7 +230,7 @@ def ping_until_there() -> None:
     wait_until(lambda agent: any(info.name == "w1" for info in agent.get_worker_infos()))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("world_size", [2, None])
 def test_a_shutdown_does_not_wait_for_a_future_whose_caller_has_given_up(
     world_size: int | None,

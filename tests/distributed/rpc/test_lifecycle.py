@@ -74,7 +74,7 @@ def init_with_wrong_world() -> str:
     return try_init(f"w{rank}", 2 + rank)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_two_workers_that_disagree_on_the_world_size_are_told_both() -> None:
     for answer in run_group(init_with_wrong_world, 2):
         assert answer != "ok" and "world size" in answer.replace("_", " "), answer
@@ -91,7 +91,7 @@ def init_alone() -> str:
     return answer
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_missing_worker_is_named_at_the_init_timeout() -> None:
     answer, _ = run_group(init_alone, 2)
     assert answer.startswith("StoreTimeoutError") and "1 of 2 ranks did not join" in answer
@@ -125,7 +125,7 @@ def init_until_rank_0_gives_up() -> str:
     return try_init(f"w{rank}", 3, timeout_s=30.0 if rank else 1.0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_all_hear_who_is_missing_when_the_first_gives_up() -> None:
     answers = run_group(init_until_rank_0_gives_up, 2)
     for answer in answers:
@@ -148,7 +148,7 @@ def init_twice() -> None:
     assert [t.name for t in threading.enumerate() if t.name.startswith("fastdist-rpc")] == []
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_worker_can_leave_and_join_again() -> None:
     run_group(init_twice, 2)
 
@@ -196,7 +196,7 @@ def leave_at_once() -> None:
     rpc.shutdown(graceful=False)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_shutdown_that_nobody_joins_names_who_is_missing() -> None:
     group = Group(__file__, 2)
     try:
@@ -257,7 +257,7 @@ def end_without_shutdown() -> None:
     rpc.rpc_sync("w0", who)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_process_may_end_without_shutdown() -> None:
     run_group(end_without_shutdown, 2)
 
@@ -275,7 +275,7 @@ def count_idle_seconds() -> float:
     return used / 3.0
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_idle_workers_use_no_processor() -> None:
     assert sum(run_group(count_idle_seconds, 2)) < 0.05
 
@@ -331,7 +331,7 @@ def call_from_the_first_moment() -> list[str]:
     return []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_worker_can_make_calls_before_the_first_request_comes() -> None:
     run_group(call_from_the_first_moment, 1)
 
@@ -365,7 +365,7 @@ def call_back(life: int) -> str:
     return answer
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_worker_can_leave_a_dynamic_group_and_come_back() -> None:
     run_group(join_leave_and_join_again, 2)
 

@@ -90,7 +90,7 @@ def larger_answers_go_where_they_are_taken() -> None:
         assert "a message of" in text and "On worker 'w0'" in text
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_sender_keeps_to_what_the_receiver_told(group: Group) -> None:
     group.run_all(init, 1, SMALL)
     group[0].run(at_the_edges_of_w1)
@@ -149,7 +149,7 @@ def nest_towards_w1() -> None:
         rpc.rpc_sync("w1", what_came, (deep(5),))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_sockets_and_bodies_of_a_strict_worker_keep_to_its_limits(group: Group) -> None:
     group.run_all(init, 1, SMALL, True)
     assert group[0].run(options_of_sockets) == [DEFAULT.wire_frame_bytes, 5000]
@@ -203,14 +203,14 @@ def calls_wait_for_room() -> None:
         call.wait()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_what_is_under_way_to_a_peer_is_bounded_in_bytes(group: Group) -> None:
     group.run_all(init, 0, {"outstanding_bytes": 450_000})
     group[0].run(bytes_wait_for_room)
     group.run_all(leave)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_what_is_under_way_to_a_peer_is_bounded_in_calls(group: Group) -> None:
     group.run_all(init, 0, {"outstanding_calls": 3})
     group[0].run(calls_wait_for_room)
@@ -254,7 +254,7 @@ def num_answered() -> int:
     return len([answer.wait() for answer in answers])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_answers_that_a_caller_does_not_read_are_bounded_in_bytes(group: Group) -> None:
     group.run_all(init, 1, {"outstanding_bytes": 4 << 20})
     group[0].run(ask_for_answers_at_gate, 40)

@@ -113,7 +113,7 @@ def require_all_reach_all(group: Group) -> None:
             assert worker.run(call, name) == (name, pid)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("world_size", [3, 0], ids=["static", "dynamic"])
 def test_the_store_of_a_group_goes_on_without_its_host(
     start: Callable[[int], Group], world_size: int
@@ -145,7 +145,7 @@ def test_the_store_of_a_group_goes_on_without_its_host(
     group.run_all(leave)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("world_size", [3, 0], ids=["static", "dynamic"])
 def test_a_host_that_is_back_is_told_of_its_group_by_those_who_could_not_host_it(
     start: Callable[[int], Group], world_size: int
@@ -191,7 +191,7 @@ def lose_both(group: Group) -> Worker:
     return group[1]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_comes_back_to_nobody_is_told_at_once(
     start: Callable[[int], Group], tmp_path: object
 ) -> None:
@@ -203,7 +203,7 @@ def test_who_comes_back_to_nobody_is_told_at_once(
     assert took_s < TOLD_WITHIN_S
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_may_be_the_first_is_told_and_waits_for_rank_0(
     start: Callable[[int], Group], tmp_path: object
 ) -> None:

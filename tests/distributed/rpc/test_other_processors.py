@@ -83,7 +83,7 @@ def ask_for(kind: str) -> str:
     return str(refused.value)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("kind", ["shm", "arena"])
 def test_who_asks_for_shared_memory_there_hears_why_not(kind: str) -> None:
     (told,) = run_group(ask_for, 1, kind)

@@ -59,7 +59,7 @@ def shut_down_early() -> list[str]:
     return found
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_who_has_not_come_is_named_after_a_while_and_after_twice_as_long() -> None:
     (found, _) = run_group(shut_down_early, 2)
     # A wait in which w0 called w1 ends without a notice. It may be the first wait.
@@ -97,7 +97,7 @@ def open_gate_of_w1() -> None:
     rpc.rpc_sync("w1", open_gate, ("a gate",))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_whose_answer_is_missing_is_named() -> None:
     (found, _) = run_group(shut_down_while_a_call_runs, 2)
     (line,) = found
@@ -135,7 +135,7 @@ def lines_told() -> list[str]:
     return told.lines
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_serves_is_told_of_the_leader_not_of_its_own_question() -> None:
     found = run_group(serve_while_the_leader_works, 3)[0]
     assert {line.rpartition(": ")[2] for line in found} == {"'w0'"}
@@ -204,7 +204,7 @@ def leave_a_dynamic_group(path: str) -> str:
     return str(found.value)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_how_long_it_waited_is_told_where_nobody_said_how_long(tmp_path: object) -> None:
     (text,) = run_group(leave_a_dynamic_group, 1, f"{tmp_path}/store")
     assert text.startswith("worker 'w0' has calls under way after 0.3 s: ")
@@ -270,7 +270,7 @@ def num_asked() -> int:
     return len(asked)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_one_worker_of_a_node_asks_the_store_who_has_not_come() -> None:
     silent, speaker = sorted(run_group(serve_on_one_node, 3)[0])
     assert silent == 0 and speaker >= 3

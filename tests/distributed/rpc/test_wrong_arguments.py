@@ -51,7 +51,7 @@ def call_with_strange_timeouts() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_timeout_that_is_none_is_told_so() -> None:
     run_group(call_with_strange_timeouts, 1)
 
@@ -82,7 +82,7 @@ def init_with_devices_that_are_not_there(folder: str) -> list[str]:
     return answers
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_devices_that_are_not_there_are_told_at_the_beginning_by_all(tmp_path: Path) -> None:
     found = run_group(init_with_devices_that_are_not_there, 2, str(tmp_path))
     for rank, told in enumerate(found):
@@ -223,6 +223,6 @@ def create_too_slowly() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_creation_that_took_too_long_is_told_as_one() -> None:
     run_group(create_too_slowly, 2)

@@ -406,7 +406,7 @@ def test_a_shutdown_ends_timeouts_then_pipes_then_io_then_the_pool() -> None:
     run_group(end_with_a_call_under_way, 1)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_worker_without_a_network_is_where_others_of_its_machine_find_it() -> None:
     me = Record("w3", 3, 4, 100, {"ipc": "ipc:///run/w3"}, {}, "none")
     agent: Any = SimpleNamespace(me=me)

@@ -105,7 +105,7 @@ def test_complex_tensors_of_devices_go_there_and_their_gradients_back(kind: str,
             fastdist.testing.assert_close(found.cpu(), here.grad)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4, each=True)
 @on_worker(0)
 def test_a_pass_of_a_pass_goes_over_devices(kind: str) -> None:
     x = fastdist.tensor([1.0, 2.0], device=f"{kind}:0", requires_grad=True)

@@ -175,7 +175,7 @@ def double_below_and_wait(x: Tensor) -> None:
     assert _gate.wait(20)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_context_is_released_where_only_the_lost_worker_knew_that_it_is() -> None:
     with group_of(3) as group:
         group[0].start(open_context_below_and_hear_of_a_loss)
@@ -255,7 +255,7 @@ def fill_all_threads() -> None:
         future.wait()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_passes_do_not_wait_behind_the_functions_that_wait_for_them() -> None:
     with group_of(3) as group:
         group[0].run(fill_all_threads)

@@ -88,7 +88,7 @@ def pass_through_the_first() -> None:
     use_both(differentiate_what_the_first_made)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("use", [pass_through_the_second, pass_through_the_first])
 def test_a_pass_knows_who_had_a_rank_from_who_has_it(use: Callable[[], None]) -> None:
     run_group(use, 2)

@@ -225,7 +225,7 @@ def enter_and_call(to: str) -> None:
     rpc.rpc_sync(to, dual_there, (values(1), values(2), "w2"))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_levels_of_an_owner_that_dies_end() -> None:
     group = Group(__file__, 3, {"FASTDIST_JOB_SECRET": "5e" * 32})
     try:
@@ -430,7 +430,7 @@ def test_who_lost_the_worker_that_brought_a_level_asks_its_owner_whether_it_is_o
     assert store.held() == {life(5): [open_there]}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_an_owner_tells_which_levels_are_over_and_later_when_the_others_are(
     agent: FakeAgent,
 ) -> None:

@@ -184,7 +184,7 @@ def twice_behind_the_gate(x: Tensor) -> Tensor:
     return x * 2
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_memory_that_an_answer_lent_comes_back_when_the_connection_took_it_along() -> None:
     for seed in range(0, 160, 8):
         caller, callee = Calls(seed, quiet=True).group.workers[:2]
@@ -195,7 +195,7 @@ def test_memory_that_an_answer_lent_comes_back_when_the_connection_took_it_along
         assert callee.num_lent() == 0, f"seed {seed}"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_memory_that_an_answer_lent_comes_back_when_its_caller_has_given_up() -> None:
     for seed in range(0, 160, 8):
         caller, callee = Calls(seed, quiet=True).group.workers[:2]
@@ -215,7 +215,7 @@ def much_at_once(number: int) -> Tensor:
     return fastdist.ones(number)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4, each=True)
 @pytest.mark.parametrize("begin", [0, 1])
 @pytest.mark.parametrize("function", [fastdist.ones, much_at_once, much_late])
 def test_memory_that_an_answer_lent_comes_back_when_its_caller_was_interrupted(
@@ -247,7 +247,7 @@ def begin_and_be_interrupted(function: Callable[[int], Tensor]) -> None:
         agent.call_each(calls, interrupt)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_memory_that_gradients_lent_comes_back_when_the_request_for_them_counts_as_lost() -> None:
     for seed in range(0, 160, 8):
         caller, callee = Calls(seed, quiet=True).group.workers[:2]
@@ -299,7 +299,7 @@ def much(number: int) -> Tensor:
     return fastdist.ones(20_000)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_who_wakes_when_another_has_its_rank_is_none_of_the_group_any_more() -> None:
     sleeper, other, third = make_workers("restarts")
     other.world.soon(other, rpc.rpc_sync, "w0", abs, (-1,))
@@ -317,7 +317,7 @@ def test_who_wakes_when_another_has_its_rank_is_none_of_the_group_any_more() -> 
     assert sleeper.agent.worker().is_self
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_who_calls_itself_is_answered_by_itself_when_another_listens_where_it_did() -> None:
     sleeper, other, third = make_workers("restarts")
     answers = list[str]()

@@ -99,7 +99,7 @@ def try_replay(seed: int) -> None:
     runs.clear()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.usefixtures("caller")
 def test_what_was_said_and_is_said_again_in_any_order_runs_nothing_twice() -> None:
     for seed in range(40):
@@ -209,7 +209,7 @@ def leave() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
 def test_a_recorded_session_that_is_played_again_runs_nothing_twice(transport: str) -> None:
     group = Group(__file__, 2)

@@ -86,7 +86,7 @@ def learn_why_not() -> str:
     return how()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_goes_there_and_back_is_what_was_sent(members: Group) -> None:
     assert members[0].run(use_ipc) == "cuda:0 to cuda:1 by cuda_ipc"
     assert members[0].run(all_come_as_they_went)
@@ -124,7 +124,7 @@ def all_come_as_they_went() -> bool:
     return True
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_nobody_waits_for_a_gpu_on_either_side(members: Group) -> None:
     members[0].run(use_ipc_there_and_back)
     # A worker that has opened its peer's memory reads a number there before it answers.
@@ -159,7 +159,7 @@ def waits_of_calls() -> int:
     return counted_waits()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_pieces_come_back_and_go_round(members: Group) -> None:
     members[0].run(use_ipc)
     assert members[0].run(send_much) == (0, 64 << 20)
@@ -190,7 +190,7 @@ def num_opened() -> int:
     return len(ipc.opened) - len(ipc.closed)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_lies_idle_goes_back_to_the_gpu_when_memory_is_to_be_freed(group: Group) -> None:
     group.run_all(join)
     for _ in range(2):  # slabs are also allocated again after they were freed
@@ -228,7 +228,7 @@ def free_of_the_lost() -> int:
     return free()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_finds_no_piece_goes_through_the_cpu(members: Group) -> None:
     members[0].run(use_ipc)
     assert members[0].run(send_more_than_there_is) == 5
@@ -246,7 +246,7 @@ def send_more_than_there_is() -> int:
     return sum(value == [2.0 * i] * 3 for i, value in enumerate(values))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_gpu_without_memory_for_slabs_is_told(members: Group) -> None:
     members[0].run(leave_no_memory)
     assert "has no memory for other processes" in members[0].run(learn_why_not)
@@ -296,7 +296,7 @@ def test_a_gpu_that_cannot_be_read_is_told_and_tensors_go_through_the_cpu(
     assert "cuda:0 to cuda:1 by cuda_basic ('w1' says: " in why and reason in why
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_worker_that_chose_other_channels_is_not_asked_twice(group: Group, at: int) -> None:
     for worker in group.workers:
@@ -324,7 +324,7 @@ def call_and_look() -> str:
 # ---- peers that die or leave ---------------------------------------------------------------------
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_reader_that_dies_gives_all_back(group: Group) -> None:
     group.run_all(join)
     group[0].run(use_ipc)
@@ -358,7 +358,7 @@ def leave_at_once() -> None:
     rpc.shutdown(graceful=False)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_sender_that_dies_has_its_slabs_unmapped(group: Group) -> None:
     group.run_all(join)
     group[0].run(use_ipc_there_and_back)
@@ -380,7 +380,7 @@ def wait_until_unmapped() -> bool:
     return num_opened() == 0
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_call_that_was_given_up_gives_its_piece_back(members: Group) -> None:
     members[0].run(use_ipc)
     assert members[0].run(give_up_calls) == 4
@@ -401,7 +401,7 @@ def give_up_calls() -> int:
 # ---- what a peer may not do ----------------------------------------------------------------------
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_stranger_s_pieces_are_not_opened(members: Group) -> None:
     members[0].run(use_ipc)
     assert members[0].run(send_forged) == {

@@ -114,7 +114,7 @@ def use_on_a_side_stream() -> list[list[float]]:
     return found
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 def test_answers_are_used_on_streams_other_than_those_they_came_on(group: Group) -> None:
     found = group[0].run(use_on_a_side_stream)
     assert found == [*[[2.0 * (1 + i)] * 3 for i in range(5)], [3.0] * 3]

@@ -104,7 +104,7 @@ def go_on() -> list[Any]:
     return [is_done, *[tensor.tolist() for tensor in came], x.tolist()]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 def test_what_is_written_behind_a_call_does_not_travel_with_it(group: Group) -> None:
     found = group[0].run(go_on)
     assert found == [False, [1.0] * 3, [1.0] * 2, [1.0] * 2, [1.0] * 3, [5.0] * 3]
@@ -122,7 +122,7 @@ def call_many() -> None:
     fastdist.futures.wait_all(futures)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 def test_calls_to_one_worker_leave_in_their_order(group: Group) -> None:
     group[0].run(call_many)
     assert group[1].run(noted) == [1.0 + i for i in range(20)]
@@ -162,7 +162,7 @@ def has_no_forks() -> bool:
     return bool(rpc._get_debug_info()["num_pending_children"] == "0")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 def test_what_goes_wrong_is_told_by_the_future_or_at_once(group: Group) -> None:
     assert group[0].run(learn_what_is_wrong) == [True] * 4
     assert group[1].run(noted) == []  # a call that expired before it was sent did not arrive
@@ -188,7 +188,7 @@ def lose_the_worker() -> bool:
     return isinstance(error, WorkerLostError) and ring.usage()[0] == 0
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 def test_a_call_that_has_not_left_ends_with_its_worker(group: Group) -> None:
     group[0].run(begin_a_call)
     group[1].kill(signal.SIGKILL)

@@ -72,7 +72,7 @@ def send_many(count: int) -> None:
     assert all(rpc.rpc_sync("w1", sum_of, (x, x)) == MB / 2 for _ in range(count))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_blocks_go_round_and_all_come_back(group: Group) -> None:
     group[0].run(send_many, 8)
     lent, there = group[0].run(usage_when_all_is_back)
@@ -121,7 +121,7 @@ def wait_until_all_have_come_back() -> int:
     return lent
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(7, each=True)
 def test_what_was_lent_for_a_peer_comes_back_when_it_is_lost(group: Group) -> None:
     group[0].run(send_many, 1)
     group[1].kill(signal.SIGSTOP)

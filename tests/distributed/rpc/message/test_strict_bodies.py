@@ -218,7 +218,7 @@ def test_times_are_values_that_anybody_may_send(strict: None) -> None:
     assert deserialize(*serialize(sent, []), []) == sent
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("kind", [str, float])
 def test_many_that_are_found_by_the_same_long_key_are_read(strict: None, kind: type) -> None:
     # All dicts refer to one key, which is pickled once but hashed each time.
@@ -277,7 +277,7 @@ def test_the_shape_of_a_forged_array_is_told_in_short(strict: None) -> None:
         read(call(rebuild, text("<f8"), doubled, text("C"), data(b"")))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_decoding_error_whose_places_lie_outside_of_its_bytes_is_refused(strict: None) -> None:
     # The text of the error would otherwise be read from outside the bytes.
     parts = tuple_of(text("u"), data(b"x"), number(-(10**12)), number(1 - 10**12), text("r"))

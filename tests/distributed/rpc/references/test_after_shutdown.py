@@ -31,6 +31,6 @@ def keep_references_over_the_end() -> None:
     assert mine.local_value() == [1, 2] and mine.owner_name() == "w0"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_reference_names_its_owner_after_shutdown_and_says_that_it_is_deleted() -> None:
     run_group(keep_references_over_the_end, 2)

@@ -217,7 +217,7 @@ def that_is_for_a_third() -> None:
         rpc.rpc_sync("w1", keep, (rref,), timeout=SHORT_S)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(
     ("call", "num_calls"),
     [
@@ -299,7 +299,7 @@ def end_of_fetch() -> list[str]:
     return outcomes
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group: Group,
 ) -> None:
@@ -314,7 +314,7 @@ def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group.run_all(leave)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_hears_of_a_value_after_its_call_was_given_up_hears_why(group: Group) -> None:
     group[2].run(tell_of_forks_late)
     group[0].run(lend_what_is_never_made, "w2")
@@ -338,7 +338,7 @@ def wait_until_dead(rank: int) -> None:
         assert time.monotonic() < deadline
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_calls_of_the_dead_that_still_wait_leave_nothing_behind(group: Group) -> None:
     group[0].run(fill_with_calls)
     group[1].run(wait_for_calls, 4)
@@ -359,7 +359,7 @@ def lengths_of_tracebacks() -> list[int]:
     return lengths
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_an_error_that_is_fetched_often_does_not_grow(group: Group) -> None:
     lengths = group[0].run(lengths_of_tracebacks)
     assert lengths[1:] == [lengths[1]] * 4
@@ -386,7 +386,7 @@ def is_dead(rank: int) -> bool:
     return bool(rpc._get_current_rpc_agent().workers.find(rank).is_dead)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_value_that_a_dead_worker_should_have_made_is_not_waited_for(group: Group) -> None:
     group[0].run(make_and_lose, "w1")
     group[0].kill()
@@ -417,7 +417,7 @@ def take_what_arrives_late(owner_id: int, rref_id: int) -> str:
     raise AssertionError("a value that is gone was found")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_reference_that_comes_after_its_value_has_gone_is_told_so_and_keeps_nothing(
     group: Group, at: int
@@ -456,6 +456,6 @@ def go_home() -> None:
         assert rpc._get_debug_info()["num_pending_children"] == "0"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_reference_that_went_home_has_come_when_its_call_is_answered(group: Group) -> None:
     group[0].run(go_home)

@@ -71,7 +71,7 @@ def send_the_last_reference_to_oneself() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_reference_on_its_way_to_its_own_worker_keeps_the_value() -> None:
     run_group(send_the_last_reference_to_oneself, 1)
 
@@ -92,7 +92,7 @@ def accept_and_look() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_reference_is_held_before_its_sender_may_drop_its_own() -> None:
     run_group(accept_and_look, 1)
 
@@ -143,7 +143,7 @@ def let_go(held: list[Any]) -> None:
     held.pop()()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_value_may_be_asked_for_before_it_is_made() -> None:
     run_group(use_before_it_is_made, 2)
 
@@ -157,7 +157,7 @@ def drop_before_it_is_made() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_value_whose_last_reference_ends_before_it_is_made_goes() -> None:
     run_group(drop_before_it_is_made, 1)
 
@@ -240,7 +240,7 @@ def group() -> Iterator[Group]:
         group.kill()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_references_sent_to_the_dead_hold_nothing(group: Group) -> None:
     group[0].run(own_and_lend, "w1")
     group[1].kill()
@@ -249,7 +249,7 @@ def test_references_sent_to_the_dead_hold_nothing(group: Group) -> None:
     group[0].run(wait_until_no_value_is_here)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_references_to_what_died_with_its_owner_can_be_passed_on_and_dropped(group: Group) -> None:
     group[0].run(get_reference_of, "w1")
     group[0].run(pass_on_later, "w2")
@@ -260,7 +260,7 @@ def test_references_to_what_died_with_its_owner_can_be_passed_on_and_dropped(gro
     group[2].run(nothing_is_pending)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_reference_to_what_is_known_to_be_lost_is_not_passed_on(group: Group) -> None:
     group[0].run(get_reference_of, "w1")
     group[1].kill()

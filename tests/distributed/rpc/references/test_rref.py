@@ -309,6 +309,6 @@ def test_a_reference_may_be_taken_apart_outside_of_a_call(group: Group) -> None:
     group[0].run(take_apart_and_put_together)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_an_id_is_shown_as_the_rank_that_made_it_and_a_number_of_its_own() -> None:
     assert id_as_text(3 << 48 | 5) == "GloballyUniqueId(created_on=3, local_id=5)"

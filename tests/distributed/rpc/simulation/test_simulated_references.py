@@ -186,7 +186,7 @@ def pass_on(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
     return agent.call_async(to, keep, (0.0, *rrefs), {}, 1.0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_whatever_breaks_values_live_as_long_as_their_references() -> None:
     try_seeds(References, scenarios, range(NUM_SEEDS))
 
@@ -218,7 +218,7 @@ def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
     assert [owned.rref_id for owned in callee.agent.rrefs.owned.values()] == [rref._id]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_nobody_waits_for_the_value_of_a_call_that_was_lost_and_cannot_be_sent_again() -> None:
     for seed in range(50):
         scenario = References(seed, quiet=True)
@@ -235,7 +235,7 @@ def test_nobody_waits_for_the_value_of_a_call_that_was_lost_and_cannot_be_sent_a
         scenario.check_that_nothing_is_left(callee)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_nobody_waits_for_the_value_of_a_call_that_was_refused() -> None:
     for seed in range(20):
         scenario = References(seed, quiet=True)
@@ -396,7 +396,7 @@ def test_a_value_lives_on_whose_user_is_lost_just_after_it_passed_a_reference_on
     assert owner.agent.rrefs.owned.values() == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("ask", ["a fetch", "a call"])
 def test_nobody_waits_for_a_value_of_a_life_that_is_over_when_its_owner_first_hears_of_it(
     ask: str,

@@ -114,7 +114,7 @@ class Shutdowns(Calls):
             )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_whatever_breaks_all_who_live_leave_within_their_patience() -> None:
     try_seeds(Shutdowns, simulated_calls.scenarios, range(NUM_SEEDS))
 

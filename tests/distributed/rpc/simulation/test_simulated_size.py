@@ -168,7 +168,7 @@ def require_growth(*sizes: int, of_all: bool = False, count: Callable[..., Count
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_a_group_does_grows_as_n_log_n_and_what_a_worker_does_as_log_n() -> None:
     require_growth(128, 256)
 
@@ -179,7 +179,7 @@ def test_what_a_large_group_does_grows_as_n_log_n_and_what_a_worker_does_as_log_
     require_growth(256, 512, 1024, of_all=True)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_changes_in_a_dynamic_group_is_read_without_all_members() -> None:
     require_growth(32, 64, count=count_changes)
 
@@ -188,14 +188,14 @@ def test_what_changes_in_a_dynamic_group_is_read_without_all_members() -> None:
 SIZES = (36, 64)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_grows_with_the_square_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "_wanted_by", lambda me: [*range(me.world_size)])
     with pytest.raises(AssertionError, match="join: request bytes of all workers"):
         require_growth(*SIZES)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_one_line_for_each_member_in_one_worker_is_refused_in_each_phase(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -221,7 +221,7 @@ def test_one_line_for_each_member_in_one_worker_is_refused_in_each_phase(
         assert f"{where}:" in str(refused.value)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_all_members_after_each_change_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     changes_since = membership.Group.changes_since
     monkeypatch.setattr(membership.Group, "changes_since", lambda self, _: changes_since(self, 0))

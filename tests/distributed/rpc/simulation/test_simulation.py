@@ -24,10 +24,10 @@ def seeds(samples_alone: bool) -> range:
 
 
 # The seeds are split into parts because of pytest's time limit for a test.
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("first", range(0, NUM_SEEDS, 50))
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("first", range(0, NUM_SEEDS, 25))
 def test_whatever_breaks_calls_run_at_most_once_and_all_callers_hear(first: int) -> None:
-    try_seeds(Calls, scenarios, range(first, first + 50))
+    try_seeds(Calls, scenarios, range(first, first + 25))
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def block_on(caller: Worker, key: int) -> None:
     caller.agent.call(caller.agent.get_worker_info(1), call, (key, 0.0), {}, 0.0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_is_stopped_again_and_again_takes_nobody_for_silent(seeds: range) -> None:
     for seed in seeds:
         scenario = Calls(seed, quiet=True)
@@ -137,7 +137,7 @@ def test_who_is_stopped_again_and_again_takes_nobody_for_silent(seeds: range) ->
         assert not other.dead
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_was_frozen_for_too_long_hears_of_it_and_nothing_of_it_runs_any_more(
     seeds: range,
 ) -> None:
@@ -168,7 +168,7 @@ def test_who_was_frozen_for_too_long_hears_of_it_and_nothing_of_it_runs_any_more
         scenario.check_that_nothing_is_left(sleeper)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_cut_between_two_ends_neither_while_a_third_is_in_touch_with_both(seeds: range) -> None:
     for seed in seeds:
         scenario = Calls(seed, quiet=True)

@@ -29,7 +29,7 @@ def gather_thrice() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_each_worker_gets_the_objects_of_all() -> None:
     first, second, third = run_group(gather_thrice, 3)
     assert first == third and second == first[:2]
@@ -79,7 +79,7 @@ def one_does_not_come() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_does_not_come_is_named() -> None:
     run_group(one_does_not_come, 3)
 
@@ -106,7 +106,7 @@ def gather_without_the_lost() -> list[str]:
     return told
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_who_is_lost_is_not_waited_for() -> None:
     group = Group(__file__, 3)
     try:

@@ -78,7 +78,7 @@ def call_with_picklers() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_reducers_of_a_pickler_are_used_while_it_is() -> None:
     run_group(call_with_picklers, 2)
 
@@ -165,7 +165,7 @@ def ask_the_agent() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_debug_info_and_metrics_have_a_public_face() -> None:
     run_group(ask_the_agent, 2)
 
@@ -187,7 +187,7 @@ def types_of_references() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_types_of_references_and_their_end() -> None:
     run_group(types_of_references, 2)
 
@@ -220,7 +220,7 @@ def leave_with_a_leak(ignored: bool) -> str:
     return told
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("ignored", [True, False])
 def test_leaks_of_references_are_an_error_where_they_are_not_ignored(ignored: bool) -> None:
     told, nothing = run_group(leave_with_a_leak, 2, ignored)
@@ -254,7 +254,7 @@ def run_calls_by_hand() -> None:
     rpc.shutdown()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_call_is_run_and_its_failure_raised_as_pytorchs_handler_does() -> None:
     run_group(run_calls_by_hand, 2)
 
@@ -330,6 +330,6 @@ def rpc_result(begun: Any) -> Any:
     return begun.to_here() if isinstance(begun, rpc.RRef) else begun.wait()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_what_pytorchs_tests_ask_of_an_agent_and_of_api_is_there() -> None:
     run_group(ask_for_more_of_the_agent, 2)

@@ -219,7 +219,7 @@ def race(stores: list[Store], records: list[Record], group: str) -> list[str]:
         return list(pool.map(try_to_join, stores, records))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 def test_of_many_who_want_one_name_and_rank_exactly_one_joins(stores: list[Store]) -> None:
     for number in range(20):
         records = [member("a", 1, 100 + place) for place in range(len(stores))]
@@ -231,7 +231,7 @@ def test_of_many_who_want_one_name_and_rank_exactly_one_joins(stores: list[Store
         assert winner == records[told.index("")]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 def test_names_and_ranks_are_claimed_together(stores: list[Store]) -> None:
     wanted = [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("c", 1), ("a", 3)]
     for number in range(20):
@@ -267,7 +267,7 @@ def join_under_one_name(how: str, folder: str, tries: int) -> list[str]:
     return answers
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7, each=True)
 @pytest.mark.parametrize("how", ["file", "tcp"])
 def test_of_processes_that_want_one_name_and_rank_exactly_one_joins(
     how: str, tmp_path: Path

@@ -121,7 +121,7 @@ def test_a_second_worker_of_a_rank_that_works_is_refused_and_the_first_hears_of_
     group.run_all(leave)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_two_workers_of_one_rank_that_wait_are_told_both_and_so_are_the_others(
     start: Callable[..., tuple[Group, Worker]],
 ) -> None:
@@ -136,7 +136,7 @@ def test_two_workers_of_one_rank_that_wait_are_told_both_and_so_are_the_others(
         assert took_s < 20  # the first process waits until the second one joins
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_second_rank_0_and_the_first_hear_of_each_other(
     start: Callable[..., tuple[Group, Worker]],
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_second_rank_0_and_the_first_hear_of_each_other(
     group.run_all(leave)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_first_that_has_ended_without_a_word_is_told_as_such(
     start: Callable[..., tuple[Group, Worker]],
 ) -> None:
