@@ -46,6 +46,10 @@ PRELOADED = (
     *("fastdist.kernels.cpu.linalg.product", "fastdist.kernels.cpu.nn.batch_norm"),
     *("fastdist.kernels.cpu.small.kernels", "fastdist.optim.sgd", "fastdist.distributed.optim"),
     "fastdist.distributed.nn.api.remote_module",
+    # Two thirds of the workers host or open a store; the other modules take 30 ms in one of ten.
+    *("fastdist.distributed.store.server", "fastdist.distributed.store.local_store"),
+    *("fastdist.autograd", "numpy.random", "numpy.testing"),
+    *("fastdist.kernels.cpu.shape.copying", "fastdist.kernels.cpu.small.indexing"),
 )
 # Test files of devices import this too. Without a template it would take 0.14 s per worker.
 _OF_DEVICES = "tests.device_kinds"
