@@ -219,7 +219,7 @@ def test_random_programs_over_all_workers_give_the_gradients_of_one_process(dept
     wrong: list[int] = []
 
     def work(first: int) -> None:
-        for seed in range(first, first + 3):
+        for seed in range(first, first + 5):
             a, b = leaf(seed), leaf(seed + 1)
             with da.context() as context_id:
                 da.backward(context_id, [grow(seed, depth, a, b, here=False).sum()])
