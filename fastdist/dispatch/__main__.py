@@ -145,7 +145,7 @@ def _pointwise_sections(op: PointwiseOp, dtype: DType) -> Iterator[tuple[str, st
 
 def _structured_sections(op: StructuredOp) -> Iterator[tuple[str, str]]:
     op.write_short_path(later_results(op.returns))
-    if op.has_short_path:
+    if op.written is None:
         yield "short path, from its first call on", inspect.getsource(op.public)
     if op.may_record:
         yield "Node", _text_of(op.node_class)

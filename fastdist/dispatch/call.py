@@ -205,7 +205,7 @@ class InPlace(GeneralPath[P, R]):
         if "homes" in vars(of):
             self.homes = of.homes
         self.name, self.known_as = f"{of.name}_", f"{of.known_as}_"
-        self.has_out, self.written, self.has_short_path = False, None, False
+        self.has_out, self.written = False, None
         self.functional_op, self.operator = of, operator
 
     @cached_property

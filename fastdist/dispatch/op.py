@@ -76,9 +76,9 @@ class Op(Generic[P, R]):
     # takes 1.6 KB.
     __slots__ = (
         "__call__", "__dict__", "__weakref__", "attributes", "batching", "complex_decomposition",
-        "declared", "event_namer", "fitted", "formatted", "has_out", "has_short_path", "known_as",
-        "last_call", "name", "node", "node_namer", "offered_as", "optional", "out", "returns",
-        "tensors", "written",
+        "declared", "event_namer", "fitted", "formatted", "has_out", "known_as", "last_call",
+        "name", "node", "node_namer", "offered_as", "optional", "out", "returns", "tensors",
+        "written",
     )  # fmt: skip
     if TYPE_CHECKING:
 
@@ -135,9 +135,8 @@ class Op(Generic[P, R]):
         self.formatted: Callable[..., Any] | None = None
         # Three items: the public function that `public_function` generated, its source without the
         # last statement, and the last statement, which calls `general`. A short path is inserted
-        # before the last statement.
+        # before the last statement. None before the function is made, and once it has a short path.
         self.written: tuple[Callable[..., Any], str, str] | None = None
-        self.has_short_path = False
         # The function that computes this op for complex operands with other ops, if this op's
         # kernel does not take complex operands.
         self.complex_decomposition: Callable[..., Any] | None = None

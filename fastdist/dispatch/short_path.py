@@ -11,6 +11,7 @@ from ..core.errors import raise_out_of_memory
 from ..core.folded_frames import fold
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
+from ..graph.views import see
 from ..instrumentation.time_ranges import clock, own_thread, time_ranges
 from ..kernels.cpu.silence import define_silent
 from ..language.scalar import CONDITIONS
@@ -73,7 +74,7 @@ from .route import NO_ROUTE, find_event
 # when the op's first Route is stored. All existing references to the function then run this code.
 _CALLED: Final[Sequence[Any]] = (
     *(Storage, Tensor, constant, find_event, find_route, fold, may_overlap),
-    *(raise_out_of_memory, storage_of),
+    *(raise_out_of_memory, see, storage_of),
 )
 # The global names that the generated code uses.
 NAMES: Final[dict[str, Any]] = (
@@ -394,16 +395,15 @@ def operator_call(
     return made
 
 
-def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) -> None:
+def write_short_path(called: Op, op: RecordedOp, more: int = 0) -> None:
     """Give the public function of `called` the short path of `op`, unless it has one. `called` is
     `op` or its in-place twin. `more` is the number of results after the first.
     """
-    if called.written is None or called.has_short_path:
+    if called.written is None:
         return
-    called.has_short_path = True
-    function, head, tail = called.written
+    (function, head, tail), called.written = called.written, None
     known: dict[str, Any] = function.__globals__
-    known.update(_names_of(op, called), **names)
+    known.update(_names_of(op, called))
     target = "" if called is op else op.tensors[0]
     write, general = partial(_short_path, op, more=more), _call_general(op, "None")
     given, statement = [*op.tensors, *op.attributes], tail.strip()

@@ -20,7 +20,6 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 from ..tensor.view_steps import ViewSteps
 from .op import PLAIN, Given, P, R, declarator, registrar
 from .route import Route, noting_stream, outlines
-from .short_path import write_short_path
 from .structured import StructuredOp
 from .tangents import carry_view
 
@@ -118,12 +117,6 @@ class ViewOp(StructuredOp[P, R]):
         same = array.dtype == input._array.dtype
         route.layout = view_layout(layout, array) if same else layout_of(array, layout.device)
         return route
-
-    def _find_short_path(self, route: Route, attributes: tuple[Any, ...]) -> None:
-        self.write_short_path(0)
-
-    def write_short_path(self, more: int | None) -> None:
-        write_short_path(self, self, _see=see)
 
     def route_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Route:
         """Return a Route with canonical attributes on tensors of layout. It has everything that a
