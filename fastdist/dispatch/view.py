@@ -8,15 +8,13 @@ from typing import Any
 
 from ..core.device import CPU
 from ..core.errors import DeclarationError
-from ..core.torch_function import NOT_TAKEN, offer_to_mode
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
 from ..graph.modes import modes, runs_plain, tls
 from ..graph.node import next_sequence_number
 from ..graph.views import see, view_layout
 from ..tensor.layout import Layout
-from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.tensor import Tensor, layout_of
 from ..tensor.view_steps import ViewSteps
 from .op import PLAIN, Given, P, R, declarator, registrar
 from .route import Route, noting_stream, outlines
@@ -183,29 +181,6 @@ class ViewOp(StructuredOp[P, R]):
             if route.records is not True:
                 route.records(node)
         return result
-
-
-def detach(input: Tensor) -> Tensor:
-    """Return a view of the tensor that is outside of any graph and has no tangents.
-
-    Args:
-        input: The tensor.
-
-    Returns:
-        A view; writing into it changes the tensor as well.
-
-    Example:
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> (x * 2).detach().requires_grad
-        False
-    """
-    if modes.tracers:
-        found = offer_to_mode(Tensor.detach, (input,), {})
-        if found is not NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
-    out = wrap(input._array, input._layout)
-    out._storage = storage_of(input)
-    return out
 
 
 view = declarator(ViewOp)

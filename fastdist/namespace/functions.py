@@ -14,7 +14,6 @@ from ..core.short_repr import short_repr
 from ..core.torch_function import DisableTorchFunctionSubclass
 from ..dispatch.composite import inplace_of
 from ..dispatch.inplace import copy_, fill_, zero_
-from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
 from ..engine.backward import grad as engine_grad
 from ..graph.forward_grad import ForwardADLevel
@@ -31,7 +30,7 @@ from ..ops.reduce.slopes_at_zero import use_engine
 from ..ops.refusals import require_given
 from ..ops.shape import as_strided, set_memory, views
 from ..ops.shape.splitting import unbind
-from ..ops.shape.view_inplace import detach_, view_inplace_of
+from ..ops.shape.view_inplace import detach, detach_, view_inplace_of
 from ..ops.sparse import conversion
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
 from ..tensor.axes import sizes_of

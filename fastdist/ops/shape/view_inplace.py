@@ -1,4 +1,4 @@
-"""In-place ops that change how a tensor views its memory: `t_`, `squeeze_`, `detach_`."""
+"""In-place ops that change how a tensor views its memory: `t_`, `squeeze_`; detach and detach_."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any
 
 from ...core.dense_order import dense_order
 from ...core.errors import GraphError
+from ...core.torch_function import NOT_TAKEN, offer_to_mode
 from ...dispatch.composite import dressed_as_twin
 from ...dispatch.op import OPS
 from ...graph.accumulate_grad import freeze
 from ...graph.inplace_history import renew_edge, require_may_change, set_edge
 from ...graph.lazy_conj_neg import LazyConjNeg
-from ...graph.modes import enable_grad
+from ...graph.modes import enable_grad, modes
 from ...graph.tensor_tangents import levels_of, store_tangent, tangent_of
 from ...interpreters.batched_tensor import Batched
 from ...interpreters.torch_function import overridable_by_modes
 from ...tensor.layout import Layout
 from ...tensor.storage import storage_of
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, wrap
 from ...tensor.view_steps import Step, ViewSteps
 
 # Note [Views of a tensor that is turned in place]
@@ -161,6 +162,29 @@ def _same_step(one: Step, other: Step) -> bool:
     if one[0] is OPS["squeeze"]:
         return set(one[1][0]) == set(other[1][0])
     return set(one[1]) == set(other[1]) if one[0] is OPS["transpose"] else one[1] == other[1]
+
+
+def detach(input: Tensor) -> Tensor:
+    """Return a view of the tensor that is outside of any graph and has no tangents.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A view; writing into it changes the tensor as well.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> (x * 2).detach().requires_grad
+        False
+    """
+    if modes.tracers:
+        found = offer_to_mode(Tensor.detach, (input,), {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+    out = wrap(input._array, input._layout)
+    out._storage = storage_of(input)
+    return out
 
 
 @overridable_by_modes
