@@ -26,7 +26,7 @@ from fastdist.devices.find_kernel import find_kernel
 from fastdist.kernels.cpu.pointwise.numba_pointwise import Source, can_compile
 from fastdist.kernels.cuda.launch import text_of
 from fastdist.kernels.cuda.pointwise.pointwise_source import Operand, source_of
-from fastdist.language.scalar import Body, Call, walk
+from fastdist.language.scalar import Body
 
 from .composite import COMPOSITES
 from .declaration import later_results
@@ -122,7 +122,8 @@ def _key_of(thing: Any) -> str | None:
 
 
 def _pointwise_sections(op: PointwiseOp, dtype: DType) -> Iterator[tuple[str, str]]:
-    dtype = _takes(op.form.body, dtype)
+    if op.dtype_rule in ("integral", "whole") and dtype.may_have_gradient:
+        dtype = all_dtypes.int64
     write_short_path(op, op)
     yield "short path, from its first call on", inspect.getsource(op.public)
     if op.may_record:
@@ -210,13 +211,6 @@ def _text_of(node: type[Any]) -> str:
     """Return the source of a Node class, which is generated or written by hand."""
     file = node.apply.__code__.co_filename
     return "".join(linecache.getlines(file)) or inspect.getsource(node)
-
-
-def _takes(body: Body, dtype: DType) -> DType:
-    """Return `dtype`, or int64 if `body` takes only integers and `dtype` is a float dtype."""
-    calls = [node.primitive for node in walk(body.tree) if isinstance(node, Call)]
-    is_integral = any(name.startswith("bitwise") or name == "gcd" for name in calls)
-    return all_dtypes.int64 if is_integral and dtype.may_have_gradient else dtype
 
 
 def _cpu_text(body: Body, dtype: DType, out: DType) -> str:
