@@ -249,9 +249,14 @@ def _speaks_of_tensors(meant: Any) -> bool:
 
 def homes_of(name: str, text: str) -> frozenset[str]:
     """Return the words in a declaration's `homes=`, which are keys of HOMES."""
+    return shared(words_of(f"{name}: a word of homes=", text, HOMES) - {"nowhere"})
+
+
+def words_of(what: str, text: str, known: Iterable[str]) -> frozenset[str]:
+    """Return the words of a text. Raise DeclarationError for a word that is not in `known`."""
     for word in text.split():
-        require_word(f"{name}: a word of homes=", word, HOMES)
-    return shared(frozenset(text.split()) - {"nowhere"})
+        require_word(what, word, known)
+    return shared(frozenset(text.split()))
 
 
 @functools.cache

@@ -38,6 +38,7 @@ from .declaration import (
     require_texts,
     require_word,
     shared,
+    words_of,
 )
 from .derive import REFUSED, ZERO, Derivatives, Form
 from .node_writer import Gradient
@@ -131,10 +132,10 @@ class PointwiseOp(GeneralPath[P, R]):
         self.text, self.tails = body, tuple(tails)
         self.partials = tuple(partials) or (None,) * count
         self.dtype_rule, self.takes_complex = dtype, takes_complex
-        self.held = self._named("held", held, self.attributes)
-        self.factors = self._named("factors", factors, self.attributes)
-        self.exact = self._named("exact", exact, every)
-        self.scaled_by = self._named("scaled_by", scaled_by, self.tensors)
+        self.held = words_of(f"{self.name}: a name in held=", held, self.attributes)
+        self.factors = words_of(f"{self.name}: a name in factors=", factors, self.attributes)
+        self.exact = words_of(f"{self.name}: a name in exact=", exact, every)
+        self.scaled_by = words_of(f"{self.name}: a name in scaled_by=", scaled_by, self.tensors)
         # The names of operands that must be tensors, and whether a call without tensors is allowed.
         self.tensors_only = shared(frozenset(self.tensors[:leading]))
         self.has_numbers_alone = numbers == "everywhere"
@@ -148,11 +149,6 @@ class PointwiseOp(GeneralPath[P, R]):
             defaults = {name: given.get(name) for name in self.attributes}
             numeric = all(isinstance(value, int | float) for value in defaults.values())
             self.usual = Form(self, defaults) if numeric else None
-
-    def _named(self, word: str, text: str, known: Sequence[str]) -> frozenset[str]:
-        for name in text.split():
-            require_word(f"{self.name}: a name in {word}=", name, known)
-        return shared(frozenset(text.split()))
 
     @property
     def node_name(self) -> str:
@@ -226,9 +222,7 @@ class PointwiseOp(GeneralPath[P, R]):
         if (len(operands) == 1 or self.dtype_rule == "first") and isinstance(operands[0], Tensor):
             found = operands[0]._layout.dtype
         else:
-            # A condition only chooses among the other operands, and does not take part in the
-            # promotion.
-            found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
+            found = self._promoted(operands)
         if self.refusals:
             # The checks get the operands' own dtypes, before numeric arguments promote them.
             self.require_meaning(operands)
@@ -249,6 +243,10 @@ class PointwiseOp(GeneralPath[P, R]):
                 f"{self.called}: expected integer or bool tensors, got {found.name}"
             )
         return found
+
+    def _promoted(self, operands: Sequence[Any]) -> DType:
+        """Return the dtype to which operands promote. A condition only chooses among the others."""
+        return result_dtype(operands[self.tensors[0] in CONDITIONS :])
 
     def require_meaning(self, operands: Sequence[Any]) -> None:
         """Raise RuntimeError for operands that a check registered by `refusal` rejects."""
@@ -306,9 +304,10 @@ class PointwiseOp(GeneralPath[P, R]):
         if FLOAT8:
             from .float8 import by_float32, computed_in_float32
 
-            float8 = self._float8_of(operands)
-            if float8 is not None and computed_in_float32(self.name, float8, operands):
-                return partial(by_float32, self.name, float8)
+            if any(isinstance(o, Tensor) and o._layout.dtype.is_float8 for o in operands):
+                float8 = self._promoted(operands)
+                if float8.is_float8 and computed_in_float32(self.name, float8, operands):
+                    return partial(by_float32, self.name, float8)
         complex_decomposition = super().decomposition(operands, attributes)
         if complex_decomposition is not None or not self.scaled_by:
             return complex_decomposition
@@ -318,13 +317,6 @@ class PointwiseOp(GeneralPath[P, R]):
             return None
         compute = self.compute_dtype(operands, attributes)
         return partial(self._scaled, compute, attributes) if compute.is_half else None
-
-    def _float8_of(self, operands: Given) -> DType | None:
-        """Return the float8 type to which operands promote; None for any other dtype."""
-        if not any(isinstance(o, Tensor) and o._layout.dtype.is_float8 for o in operands):
-            return None
-        found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
-        return found if found.is_float8 else None
 
     def _scaled(self, half: DType, attributes: Given, *operands: Any) -> Tensor:
         """Compute the op in float32, for half types scaled by a wider 0-d tensor; round once."""
