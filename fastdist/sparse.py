@@ -72,7 +72,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tenso
 def _along(name: str, input: Tensor, dim: int, dtype: DType | None, *, is_log: bool) -> Tensor:
     if not is_sparse(input):
         raise refusal(name, input)
-    return normalized(input if dtype is None else input.to(dtype), dim, is_log)  # type: ignore[no-any-return]
+    return normalized(input if dtype is None else input.to(dtype), dim, is_log)
 
 
 _TYPES = typed_sparse_tensors()

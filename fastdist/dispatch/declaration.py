@@ -12,7 +12,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..core.errors import DeclarationError
 from ..core.short_repr import short_repr
@@ -83,6 +83,7 @@ BATCH_WORDS: Final = {
 }
 
 
+Found = TypeVar("Found")
 _TENSORS = ("Tensor", "Tensor | None", OPERAND)
 _WORD = re.compile(r"[^\W\d]\w*")
 _BUILTIN = frozenset(vars(builtins))
@@ -313,7 +314,7 @@ def node_named(known_as: str) -> str:
     return f"{word}Backward{formula or 0}"
 
 
-def recorded_as(name: str, found: Any, args: Sequence[Any]) -> Any:
+def recorded_as(name: str, found: Found, args: Sequence[Any]) -> Found:
     """Return `found`, the result of a composite for `args`. Name the last Node of each of its
     tensors `name`.
     """
@@ -321,7 +322,7 @@ def recorded_as(name: str, found: Any, args: Sequence[Any]) -> Any:
         for one in found if isinstance(found, tuple) else ():
             recorded_as(name, one, args)
         return found
-    edge = found._edge
+    edge = found._edge  # type: ignore[attr-defined]
     if edge is not None:
         for one in args:
             if one is found:  # the function returned an argument, and made no Node

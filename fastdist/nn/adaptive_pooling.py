@@ -22,7 +22,7 @@ class _AdaptivePool(_Pool):
 class _AdaptiveAvgPool(_AdaptivePool):
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
-        return self._pool(input, self.output_size)  # type: ignore[no-any-return]
+        return self._pool(input, self.output_size)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):

@@ -14,8 +14,9 @@ class _Pool(Module):
     # The name of the function in nn.functional.
     _function = ""
 
-    def _pool(self, *arguments: Any, **options: Any) -> Any:
-        return getattr(functional, self._function)(*arguments, **options)
+    def _pool(self, *arguments: Any, **options: Any) -> Tensor:
+        found: Tensor = getattr(functional, self._function)(*arguments, **options)
+        return found
 
 
 class _MaxPool(_Pool):
@@ -110,9 +111,7 @@ class _MaxUnpool(_Pool):
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """Return a tensor of zeros with the elements of input at indices."""
-        return self._pool(  # type: ignore[no-any-return]
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+        return self._pool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
         """Return the options of the windows."""
@@ -175,7 +174,7 @@ class AvgPool1d(_AvgPool):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
-        return self._pool(  # type: ignore[no-any-return]
+        return self._pool(
             input,
             self.kernel_size,
             self.stride,
@@ -205,7 +204,7 @@ class _AvgPoolByDivisor(_AvgPool):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
-        return self._pool(  # type: ignore[no-any-return]
+        return self._pool(
             input,
             self.kernel_size,
             self.stride,
@@ -246,7 +245,7 @@ class _LPPool(_Pool):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the p-norm of each window."""
-        return self._pool(  # type: ignore[no-any-return]
+        return self._pool(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 

@@ -7,7 +7,6 @@ error if this tensor was changed in place, and so does the check in this file.
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import ref
 
 from ..dispatch.tangents import is_recorded
@@ -16,7 +15,7 @@ from ..interpreters.batched_tensor import Batched, unbatched
 from ..tensor.tensor import Tensor
 
 
-def keep_version(result: Tensor, index: Tensor | None) -> Any:
+def keep_version(result: Tensor, index: Tensor | None) -> Tensor:
     """Return `result`. A backward pass through `result` raises RuntimeError if `index` was changed
     in place after this call.
     """

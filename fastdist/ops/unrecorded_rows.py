@@ -7,7 +7,6 @@ is recorded, and that stores its base, takes 1.3 us. Without recording, the arra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..core.device import CPU
 from ..dispatch.op import PLAIN
@@ -40,7 +39,7 @@ def reshaped_operand(input: Tensor, shape: Shape) -> Tensor:
     return wrap(input._array.reshape(shape), _gapless(input._layout, shape))
 
 
-def reshape_result(result: Tensor, shape: Shape) -> Any:
+def reshape_result(result: Tensor, shape: Shape) -> Tensor:
     """Change the shape of a contiguous result that has no other references; return the result."""
     result._layout = _gapless(result._layout, shape)
     result._array = result._array.reshape(shape)

@@ -100,4 +100,4 @@ def rebuild_recorded(
     edge = values._edge
     if (edge is None or edge.is_accumulate) and not levels_of((values,)):
         return made.requires_grad_() if requires_grad else made
-    return sparse_of(indices, values, made._layout.shape, is_coalesced=is_coalesced)  # type: ignore[no-any-return]
+    return sparse_of(indices, values, made._layout.shape, is_coalesced=is_coalesced)

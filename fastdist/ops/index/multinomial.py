@@ -69,7 +69,7 @@ def multinomial(
 def _with_replacement(chances: Tensor, num_samples: int, generator: Generator | None) -> Tensor:
     layout = chances._layout
     if layout.device is not CPU or levels.depth:
-        return _with_replacement_by_ops(chances, num_samples, generator)  # type: ignore[no-any-return]
+        return _with_replacement_by_ops(chances, num_samples, generator)
     source = generator_or_default(generator, layout.device)
     drawn = source.open_uniform((*layout.shape[:-1], num_samples), np.dtype(np.float64))
     rows, n = chances.to_numpy(), layout.shape[-1]
@@ -163,12 +163,14 @@ def _inside(cells: Any, rest: Tensor | None) -> Any:
     return found
 
 
-def _with_replacement_by_ops(chances: Tensor, num_samples: int, generator: Generator | None) -> Any:
+def _with_replacement_by_ops(
+    chances: Tensor, num_samples: int, generator: Generator | None
+) -> Tensor:
     running = chances.to(float64).cumsum(-1)
     total = running[..., -1:]
     wanted = total.expand(*chances._layout.shape[:-1], num_samples)
     drawn: Any = open_uniform(wanted._layout, generator)
-    found: Any = searchsorted(running, drawn * total, right=True)
+    found: Tensor = searchsorted(running, drawn * total, right=True)
     return found.minimum((running < total).sum(-1, True))
 
 

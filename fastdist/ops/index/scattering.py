@@ -72,7 +72,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     if not input._layout.shape:
         return index_fill(input.reshape(1), dim, index, value).reshape(())
     found = late_ops.masked_fill(input, _slices_mask(input, dim, index), value)
-    return keep_version(found, index)  # type: ignore[no-any-return]
+    return keep_version(found, index)
 
 
 def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:

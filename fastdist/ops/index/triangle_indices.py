@@ -30,10 +30,10 @@ def _triangle(
     if where is None:
         make = np.triu_indices if upper else np.tril_indices
         return finish(np.stack(make(row, offset, col)).astype(wanted.numpy), device, False)
-    return _triangle_of_device(row, col, offset, where, upper=upper).to(wanted)  # type: ignore[no-any-return]
+    return _triangle_of_device(row, col, offset, where, upper=upper).to(wanted)
 
 
-def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper: bool) -> Any:
+def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper: bool) -> Tensor:
     """Return the rows and columns of the triangle as int64, computed on a device from the number of
     the triangle's columns in each row.
     """

@@ -227,7 +227,7 @@ def _(pivots: Tensor, rows: int) -> Plan:
     return Plan((*pivots._layout.shape[:-1], rows), int64)
 
 
-def _rows_at(matrix: Tensor, places: Tensor) -> Any:
+def _rows_at(matrix: Tensor, places: Tensor) -> Tensor:
     """Return the rows of `matrix` in the order that `places` gives; batch axes broadcast."""
     batch = batch_of("lu", matrix._layout.shape, (*places._layout.shape, 1))
     shape = (*batch, *matrix._layout.shape[-2:])
@@ -342,7 +342,7 @@ def _permuting(compact: Tensor, pivots: Tensor) -> Tensor:
     m = compact._layout.shape[-2]
     rows: Any = permutation(pivots, m)
     identity = eye(m, dtype=compact.dtype, device=compact.device)
-    return _rows_at(identity, rows.argsort(-1))  # type: ignore[no-any-return]
+    return _rows_at(identity, rows.argsort(-1))
 
 
 def _triangles(compact: Tensor) -> tuple[Tensor, Tensor]:
@@ -409,7 +409,7 @@ def _require_rows(pivots: Tensor, rows: int, too_small: str, too_large: str) -> 
         )
 
 
-def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, adjoint: bool) -> Any:
+def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, adjoint: bool) -> Tensor:
     n = LU._layout.shape[-1]
     rows = permutation(pivots, n)
     if adjoint:
@@ -441,8 +441,8 @@ def linalg_lu_solve(
         "Pivots given to lu_solve must all be smaller or equal to LU.size(-2)",
     )
     if left:
-        return _lu_solve(LU, pivots, B, adjoint)  # type: ignore[no-any-return]
-    return _lu_solve(LU, pivots, B.mH, not adjoint).mH  # type: ignore[no-any-return]
+        return _lu_solve(LU, pivots, B, adjoint)
+    return _lu_solve(LU, pivots, B.mH, not adjoint).mH
 
 
 @composite(out="same")

@@ -67,7 +67,7 @@ _TERMS = 16
 _SMALL_DOUBLE, _SMALL_SINGLE = 0.75, 2.2
 
 
-def _exponential(A: Tensor) -> Any:
+def _exponential(A: Tensor) -> Tensor:
     """Return the exponential. A is halved until its norm is small, and the sum of the series is
     then squared as many times as A was halved.
     """
@@ -114,14 +114,14 @@ def linalg_matrix_exp(input: Tensor) -> Tensor:
     Source  Higham 2005, "The scaling and squaring method for the matrix exponential revisited"
     """
     _require_exponent(input)
-    return _exponential(input)  # type: ignore[no-any-return]
+    return _exponential(input)
 
 
 @composite(node="linalg_matrix_exp")
 def matrix_exp(input: Tensor) -> Tensor:
     """Return the exponential of matrices; an alias of linalg.matrix_exp."""
     _require_exponent(input)
-    return _exponential(input)  # type: ignore[no-any-return]
+    return _exponential(input)
 
 
 # ---- products -----------------------------------------------------------------------------------

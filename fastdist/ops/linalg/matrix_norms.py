@@ -96,15 +96,15 @@ def matrix_norm(
         if keepdim:
             for axis in sorted((rows, columns)):
                 found = found.unsqueeze(axis)
-        return found  # type: ignore[no-any-return]
+        return found
     if abs(ord) != 1:
         rows, columns = columns, rows
     sums = given.abs().sum(rows, keepdim)
     left = columns - (columns > rows and not keepdim)
-    return _extreme(sums, left, ord > 0, keepdim)  # type: ignore[no-any-return]
+    return _extreme(sums, left, ord > 0, keepdim)
 
 
-def _extreme(sizes: Tensor, axis: int, largest: bool, keepdim: bool) -> Any:
+def _extreme(sizes: Tensor, axis: int, largest: bool, keepdim: bool) -> Tensor:
     """Return the maximum or minimum of `sizes` along `axis`, or 0 if that axis has length 0."""
     if not sizes._layout.shape[axis]:
         return sizes.sum(axis, keepdim)

@@ -488,7 +488,7 @@ def linear(
     if may_reshape(input, (weight, bias)):
         matrix = reshaped_operand(input, (math.prod(shape[:-1]), shape[-1]))
         found = linear_kernel(matrix, weight, bias)
-        return reshape_result(found, (*shape[:-1], weight._layout.shape[0]))  # type: ignore[no-any-return]
+        return reshape_result(found, (*shape[:-1], weight._layout.shape[0]))
     matrix = _matrix(input)
     found = linear_kernel(matrix, weight, bias)
     found = found.reshape((*shape[:-1], weight._layout.shape[0]))

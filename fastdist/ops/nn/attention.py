@@ -69,15 +69,15 @@ def scaled_dot_product_attention(
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if suits_blocks(query, key, value, dropout_p, enable_gqa):
         given = query, key, value, attn_mask
-        return in_blocks(*given, factor, is_causal, float(dropout_p))  # type: ignore[no-any-return]
+        return in_blocks(*given, factor, is_causal, float(dropout_p))
     if enable_gqa and query._layout.shape[:-2] != key._layout.shape[:-2]:
         if not dropout_p and key._layout.shape[:-2] == value._layout.shape[:-2]:
-            return _of_shared_heads(query * factor, key, value, attn_mask, is_causal)  # type: ignore[no-any-return]
+            return _of_shared_heads(query * factor, key, value, attn_mask, is_causal)
         key, value = (_shared_heads(query, one) for one in (key, value))
     weights = weights_of(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)
     if dropout_p:
         weights = dropout(weights, dropout_p)
-    return weights @ value  # type: ignore[no-any-return]
+    return weights @ value
 
 
 def _require_fused(
@@ -181,7 +181,7 @@ def _require_groups(query: Tensor, one: Tensor) -> int:
 
 def _of_shared_heads(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool
-) -> Any:
+) -> Tensor:
     """Return the attention of scaled queries if several heads of query share a head of key and
     value. The queries of such heads become rows of one matrix, so that key and value are not
     repeated.

@@ -69,7 +69,7 @@ def in_blocks(
     factor: float,
     is_causal: bool,
     dropout: float,
-) -> Any:
+) -> Tensor:
     """Return the attention of operands with any number of leading axes. The last leading axis, the
     axis of heads, may be shorter in key and value: its length must divide the length in query.
     """
@@ -141,7 +141,7 @@ def require_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
-def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Any:
+def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     """Return the softmax of masked scores, and zeros for rows in which all scores are masked.
 
     Softmax alone would give NaN for such a row and for the gradient of the row. For this reason the

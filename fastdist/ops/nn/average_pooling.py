@@ -332,7 +332,7 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
     found = cast(Tensor, _divided(sums, _beside(sums, _part_sizes, before, lengths)))
     if not input._layout.contiguous:
         in_format_of(input, found)
-    return recorded_as(_NODES[axes], found, ())  # type: ignore[no-any-return]
+    return recorded_as(_NODES[axes], found, ())
 
 
 # PyTorch's names of the Nodes of adaptive_avg_pool, by the number of averaged axes.
@@ -380,17 +380,20 @@ def _power_mean(
     stride: Any,
     ceil_mode: bool,
     axes: int,
-) -> Any:
+) -> Tensor:
     if norm_type in (math.inf, -math.inf):
         sign = 1 if norm_type > 0 else -1
         signed = input.abs() * sign
-        most = max_pool(signed, kernel_size, stride, 0, 1, ceil_mode, axes, axes > 1)[0]
+        most: Tensor = max_pool(signed, kernel_size, stride, 0, 1, ceil_mode, axes, axes > 1)[0]
         return most * sign
     function = f"avg_pool{axes}d"
-    sums = _average(function, input**norm_type, kernel_size, stride, 0, ceil_mode, True, None, axes)
+    powers = input**norm_type
+    sums: Tensor = _average(function, powers, kernel_size, stride, 0, ceil_mode, True, None, axes)
     given = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,) * axes
     # This is PyTorch's formula. Where a sum is 0, the gradient of this formula is 0, not NaN.
-    return (sums.sign() * sums.abs().relu() * math.prod(given)) ** (1.0 / norm_type)
+    totals = sums.sign() * sums.abs().relu() * math.prod(given)
+    found: Tensor = totals ** (1.0 / norm_type)
+    return found
 
 
 @composite(homes="functional", known_as="")
@@ -402,9 +405,7 @@ def lp_pool1d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """Return (sum of input**norm_type)**(1 / norm_type) over windows along the last axis."""
-    return _power_mean(  # type: ignore[no-any-return]
-        input, norm_type, kernel_size, stride, ceil_mode, 1
-    )
+    return _power_mean(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
 @composite(homes="functional", known_as="")
@@ -412,9 +413,7 @@ def lp_pool2d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
     """Return (sum of input**norm_type)**(1 / norm_type) over windows of the last two axes."""
-    return _power_mean(  # type: ignore[no-any-return]
-        input, norm_type, kernel_size, stride, ceil_mode, 2
-    )
+    return _power_mean(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 @composite(homes="functional", known_as="")
@@ -422,6 +421,4 @@ def lp_pool3d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
     """Return (sum of input**norm_type)**(1 / norm_type) over windows of the last three axes."""
-    return _power_mean(  # type: ignore[no-any-return]
-        input, norm_type, kernel_size, stride, ceil_mode, 3
-    )
+    return _power_mean(input, norm_type, kernel_size, stride, ceil_mode, 3)

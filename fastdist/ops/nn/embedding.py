@@ -43,9 +43,7 @@ def embedding(
     if max_norm is not None:
         bound_norms(weight, input, max_norm, norm_type)
     if sparse and has_gradient(weight):
-        return sparse_rows(  # type: ignore[no-any-return]
-            weight, input, padding, scale_grad_by_freq
-        )
+        return sparse_rows(weight, input, padding, scale_grad_by_freq)
     found = _rows(weight, input, padding)
     if scale_grad_by_freq:
         divide_gradient(found, frequency(input, weight))
@@ -59,7 +57,7 @@ def has_gradient(weight: Tensor) -> bool:
 
 def sparse_rows(
     weight: Tensor, input: Tensor, padding: int | None, by_frequency: bool = False
-) -> Any:
+) -> Tensor:
     """Return the rows of weight with the indices `input`; weight gets a sparse gradient."""
     if isinstance(input, Batched):  # rows are looked up for all batched calls together
         return batched(sparse_rows(weight, input.value, padding, by_frequency), input.level)

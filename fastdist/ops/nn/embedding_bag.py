@@ -70,7 +70,7 @@ def embedding_bag(
     counted = None if padding is None else (places != padding).unsqueeze(-1)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1).unsqueeze(-1)
-    return keep_version(_joined(mode, rows, bags, counted), offsets)  # type: ignore[no-any-return]
+    return keep_version(_joined(mode, rows, bags, counted), offsets)
 
 
 def _joined(mode: str, rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:

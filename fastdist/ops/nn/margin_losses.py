@@ -204,7 +204,7 @@ def multilabel_margin_loss(
     pairs = counts.unsqueeze(2).logical_and(others.unsqueeze(1))
     losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows._layout.shape[1]
     found = reduced(losses.reshape(input._layout.shape[:-1]), reduction)
-    return keep_version(found, target)  # type: ignore[no-any-return]
+    return keep_version(found, target)
 
 
 @composite(homes="functional")

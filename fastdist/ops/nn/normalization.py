@@ -192,7 +192,7 @@ def layer_norm(
     flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
     if may_reshape(input, flat):
         matrix = reshaped_operand(input, (rows, n))
-        return reshape_result(layer_norm_rows.public(matrix, *flat, eps)[0], shape)  # type: ignore[no-any-return]
+        return reshape_result(layer_norm_rows.public(matrix, *flat, eps)[0], shape)
     matrix = input.reshape(rows, n)
     return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)
 

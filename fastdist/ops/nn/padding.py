@@ -104,7 +104,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
         in_format_of(given, input)
     elif find is _known_ends and pad.__class__ is tuple and given.__class__ in PLAIN:
         given._layout.routes.remember((_mirror_again, pad, mode), (take, node, indices))
-    return recorded_as(node, input, ())  # type: ignore[no-any-return]
+    return recorded_as(node, input, ())
 
 
 def _checked_ends(mode: str, pad: Sequence[int], shape: Shape) -> tuple[tuple[int, int, int], ...]:

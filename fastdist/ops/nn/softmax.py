@@ -91,7 +91,7 @@ def keeps_tails(x: Any) -> bool:
     return may_be_differentiated() or x._layout.dtype is float64
 
 
-def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
+def log_softmax_gradient(g: Tensor, out: Tensor, dim: int) -> Tensor:
     """Return the gradient of log_softmax with respect to its input. `out` is its result."""
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
         return log_softmax_slope(g, out, dim)
@@ -111,7 +111,7 @@ def _is_last(dim: int, x: Any) -> bool:
     return ndim > 0 and dim in (-1, ndim - 1)
 
 
-def less_mean(x: Any, shares: Any, dim: int) -> Any:
+def less_mean(x: Tensor, shares: Tensor, dim: int) -> Tensor:
     """Return x minus the mean of x along `dim`; the mean is weighted by `shares`."""
     if keeps_tails(shares):
         # The mean is detached, because subtracting a constant does not change the result.
@@ -119,19 +119,19 @@ def less_mean(x: Any, shares: Any, dim: int) -> Any:
     return x - (x * shares).sum(dim, keepdim=True)
 
 
-def log_softmax_tangent(input_t: Any, out: Any, dim: int) -> Any:
+def log_softmax_tangent(input_t: Any, out: Tensor, dim: int) -> Tensor:
     """Return the tangent of log_softmax. `out` is the result of log_softmax."""
     return less_mean(input_t, out.exp(), dim)
 
 
 @log_softmax.vjp("input")
 def _(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    return log_softmax_gradient(g, out, dim)  # type: ignore[no-any-return]
+    return log_softmax_gradient(g, out, dim)
 
 
 @log_softmax.jvp
 def _(input_t: Tensor | None, out: Tensor, dim: int) -> Tensor:
-    return log_softmax_tangent(input_t, out, dim)  # type: ignore[no-any-return]
+    return log_softmax_tangent(input_t, out, dim)
 
 
 @structured(
@@ -175,7 +175,7 @@ def _slope(g: Tensor, out: Tensor, dim: int) -> Tensor:
     """
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
         return softmax_slope(g, out, dim)
-    return out * less_mean(g, out, dim)  # type: ignore[no-any-return]
+    return out * less_mean(g, out, dim)
 
 
 @softmax.vjp("input")

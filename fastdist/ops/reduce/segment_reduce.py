@@ -84,7 +84,7 @@ def segment_reduce(
         over = flat if initial is None else np.maximum(flat, 1)
         found = found / from_array(over[:, None]).to(layout.device, layout.dtype)
     found = found.reshape((*layout.shape[:lead], count, *layout.shape[lead + 1 :]))
-    return keep_version(found, offsets if lengths is None else lengths)  # type: ignore[no-any-return]
+    return keep_version(found, offsets if lengths is None else lengths)
 
 
 def _stretches(

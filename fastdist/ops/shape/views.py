@@ -523,7 +523,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             if copied_as is not None and is_plain:
                 if input._edge is None or (modes.grad_off and not tls.grad):
                     return wrap(input._array.reshape(copied_as.shape), copied_as)
-                return recorded_as(_COPIED, view(input.contiguous(), *copied_as.shape), ())  # type: ignore[no-any-return]
+                return recorded_as(_COPIED, view(input.contiguous(), *copied_as.shape), ())
             sizes = canonical_sizes("reshape", shape, layout.numel)
             if view_strides(layout, sizes) is None:
                 return _copied(input, shape)
@@ -539,4 +539,4 @@ def _copied(input: Tensor, shape: Any) -> Tensor:
     if layout.device is CPU and layout.numel * layout.dtype.itemsize < LINES_FROM:
         # Later calls with this shape let NumPy copy, unless they are recorded.
         layout.routes.remember((reshape, shape), copied._layout)
-    return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]
+    return recorded_as(_COPIED, copied, ())

@@ -34,7 +34,7 @@ from .coordinates import (
 
 def sparse_of(
     indices: Tensor, values: Tensor, shape: Sequence[int], *, is_coalesced: bool = False
-) -> Any:
+) -> Tensor:
     """Return a sparse tensor with these coordinates and values; gradients flow to the values."""
     made = sparse_tensor(indices, values, shape, is_coalesced)
     return recorded(
@@ -212,7 +212,7 @@ def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> T
             flat = x.reshape(-1, *shape[axes:])
             values = flat.index_select(0, flat_places(rows, shape[:axes]))
         made = sparse_tensor(rows, values, shape, True)
-    return recorded(  # type: ignore[no-any-return]
+    return recorded(
         made, "ToSparseBackward0" if sparse_dim is not None else "ToSparseBackward1", (input,),
         lambda g: (to_dense(g) if is_sparse(g) else g,),
         lambda t, _: sparse_of(rows, part_at(t[0], rows), shape, is_coalesced=True),
@@ -256,7 +256,7 @@ def to_dense(
         lambda g: (masked(g, input, masked_grad is not False),),
         lambda t, _: to_dense(t[0]),
     )
-    return made if dtype is None else made.to(dtype_of(dtype))  # type: ignore[no-any-return]
+    return made if dtype is None else made.to(dtype_of(dtype))
 
 
 def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
@@ -282,7 +282,7 @@ def coalesce(input: Tensor) -> Tensor:
     _require_sparse("coalesce", input)
     if input._array.is_coalesced:
         return input
-    return recorded(  # type: ignore[no-any-return]
+    return recorded(
         coalesced(input.detach()),
         "CoalesceBackward0",
         (input,),
@@ -302,7 +302,7 @@ def is_coalesced(input: Tensor) -> bool:
 def indices(input: Tensor) -> Tensor:
     """Return the coordinates of a coalesced sparse tensor, of shape (sparse axes, n)."""
     _require_coalesced("indices", input)
-    return indices_of(input)  # type: ignore[no-any-return]
+    return indices_of(input)
 
 
 @composite(homes="method")
@@ -310,7 +310,7 @@ def values(input: Tensor) -> Tensor:
     """Return the values of a coalesced sparse tensor, of shape (n, dense axes...)."""
     _require_coalesced("values", input, "sparse")
     places, shape = indices_of(input), input._layout.shape
-    return recorded(  # type: ignore[no-any-return]
+    return recorded(
         values_of(input),
         "ValuesBackward0",
         (input,),
@@ -330,9 +330,7 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
         )
     places = indices_of(mask)
     made = part_at(to_dense(input), places)
-    return sparse_of(  # type: ignore[no-any-return]
-        places, made, mask._layout.shape, is_coalesced=mask._array.is_coalesced
-    )
+    return sparse_of(places, made, mask._layout.shape, is_coalesced=mask._array.is_coalesced)
 
 
 def entries_of(input: Any) -> tuple[Any, Any, bool]:

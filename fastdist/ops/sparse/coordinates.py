@@ -93,7 +93,7 @@ def recorded(
     gradients: Gradients,
     tangent: Tangent,
     saved: Sequence[Any] = (),
-) -> Any:
+) -> Tensor:
     """Add a Node and tangents to result, which was computed from inputs without recording.
 
     The result gets a Node if grad mode is on and a gradient may flow to an input. The result gets a
@@ -121,7 +121,7 @@ def sparse_tensor(indices: Tensor, values: Tensor, shape: Any, is_coalesced: boo
     return wrap(Coo(indices._array, values._array, layout, is_coalesced), layout)
 
 
-def indices_of(input: Any) -> Any:
+def indices_of(input: Any) -> Tensor:
     """Return the coordinates, of shape (sparse axes, n), without recording."""
     array = input._array.indices
     return wrap(array, layout_of(array, input._layout.device))

@@ -15,7 +15,7 @@ from .conversion import coalesce, sparse_of, values
 from .coordinates import Grouped, flat_places, indices_of
 
 
-def normalized(input: Tensor, dim: int, is_log: bool) -> Any:
+def normalized(input: Tensor, dim: int, is_log: bool) -> Tensor:
     """Return the softmax of the entries along an axis, or if is_log is true, its logarithm.
     Elements without an entry count as -inf.
 
