@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple, TypedDict
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from fastdist.core.errors import (
     AuthenticationError,
@@ -135,31 +134,31 @@ def rendezvous(
             StoreTimeoutError if the store does not answer within timeout; StoreLostError if a
             worker that was restarted alone finds that no process hosts the store any more
     """
-    parts = urlsplit(url)
-    if parts.scheme in _handlers:
-        return Rendezvous(*next(_handlers[parts.scheme](url, timeout=timeout)))
+    scheme = url.partition(":")[0].lower()
+    if scheme in _handlers:
+        return Rendezvous(*next(_handlers[scheme](url, timeout=timeout)))
     given = _parameters(url, rank, world_size)
     protection: _Protection = {
         "security": security,
         "secret": secret,
         "certificates": certificates,
     }
-    if parts.scheme == "env":
+    if scheme == "env":
         return _meet_by_environment(given, timeout, protection, takes_back, shares)
-    if parts.scheme not in ("tcp", "file"):
+    if scheme not in ("tcp", "file"):
         raise RendezvousError(
-            f"No rendezvous handler for {parts.scheme}://: url is {url!r}; known: env://, "
+            f"No rendezvous handler for {scheme}://: url is {url!r}; known: env://, "
             "tcp://HOST:PORT, file:///PATH"
         )
-    if parts.scheme == "file":
+    if scheme == "file":
         _path_of(url)
     else:
         _host_and_port(url)
     if "rank" not in given:
-        raise RendezvousError(_NO_RANK.format(scheme=parts.scheme, url=url))
+        raise RendezvousError(_NO_RANK.format(scheme=scheme, url=url))
     rank, world_size = given["rank"], given.get("world_size", 0)
     require_rank(rank, world_size)
-    if parts.scheme == "file":
+    if scheme == "file":
         file_store = stores.FileStore(_path_of(url), world_size, timeout, **protection)
         return Rendezvous(_of_this_round(file_store), rank, world_size)
     host, port = _host_and_port(url)
@@ -367,7 +366,7 @@ def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
             raise RendezvousError(f"`{name}` must be an integer. {value} is {type(value).__name__}")
         if value < 0:
             raise RendezvousError(f"{name} is {value!r}; expected a number, 0 or more")
-    for name, text in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+    for name, text in _query_of(url):
         if name == "use_libuv":
             continue  # selects a transport in PyTorch
         if name not in _PARAMETERS:
@@ -382,7 +381,17 @@ def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
     return given
 
 
+def _query_of(url: str) -> list[tuple[str, str]]:
+    if "?" not in url:
+        return []
+    from urllib.parse import parse_qsl, urlsplit  # 0.4 MB, which workers with env:// do not need
+
+    return parse_qsl(urlsplit(url).query, keep_blank_values=True)
+
+
 def _path_of(url: str) -> str:
+    from urllib.parse import unquote, urlsplit
+
     parts = urlsplit(url)
     if parts.netloc or not parts.path:
         missing = "" if parts.path else "path missing: "
@@ -391,6 +400,8 @@ def _path_of(url: str) -> str:
 
 
 def _host_and_port(url: str) -> tuple[str, int]:
+    from urllib.parse import urlsplit
+
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, parts.port

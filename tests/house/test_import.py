@@ -66,6 +66,17 @@ print(*[name for name in sys.modules if name.startswith("fastdist.") and name.en
     assert _printed(program) == {"fastdist.kernels.cpu.float8"}  # loaded when a copy checks for it
 
 
+def test_a_worker_with_the_variables_of_a_launcher_reads_no_urls(port: int) -> None:
+    program = f"""
+import os, sys, fastdist.distributed.rpc as rpc
+os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="{port}")
+rpc.init_rpc("a")
+print(*[name for name in ("urllib.parse", "ipaddress", "base64") if name in sys.modules])
+rpc.shutdown()
+"""
+    assert _printed(program) == set()
+
+
 def test_the_import_reads_no_text_of_an_op() -> None:
     program = "import fastdist.language.scalar as scalar; print(len(scalar.Body._interned))"
     assert _printed(program) == {"0"}

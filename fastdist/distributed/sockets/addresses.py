@@ -22,10 +22,23 @@ _LOCK_FILE = "owner.lock"
 # The pause between checks of a port that is about to become free.
 _LOOK_S = 0.0005
 _ALL_ADDRESSES = ("0.0.0.0", "::")
+_MAPPED = bytes(10) + b"\xff\xff"  # begins an IPv6 address that stands for an IPv4 address
 
 # Guards _ipc_directory: the process id, the path, and the descriptor of the lock.
 _directory_lock = threading.Lock()
 _ipc_directory: tuple[int, str, int] | None = None
+
+
+def packed_address(text: str) -> bytes | None:
+    """Return the 4 or 16 bytes of a numeric address, and None for a name.
+
+    An IPv6 address that stands for an IPv4 address has the 4 bytes of the latter.
+    """
+    family = standard_socket.AF_INET6 if ":" in text else standard_socket.AF_INET
+    try:
+        return standard_socket.inet_pton(family, text).removeprefix(_MAPPED)
+    except (OSError, ValueError):
+        return None
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import os
 import stat
@@ -49,9 +48,8 @@ class JobSecret:
             if len(text) == 2 * SECRET_BYTES and _HEXADECIMAL.issuperset(text):
                 return cls(bytes.fromhex(text), origin)
             standard = text.replace("-", "+").replace("_", "/").rstrip("=")
-            return cls(
-                base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True), origin
-            )
+            padded = standard + "=" * (-len(standard) % 4)
+            return cls(binascii.a2b_base64(padded, strict_mode=True), origin)
         except (binascii.Error, ValueError) as error:
             raise AuthenticationError(
                 f"{origin}: not a job secret; expected {SECRET_BYTES} random bytes as 64 "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ import zmq
 from zmq.utils import z85
 
 from . import authenticator
+from .addresses import packed_address
 from .certificates import CertificateFolder
 from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket
@@ -273,12 +273,11 @@ def authenticated_rank(frame: zmq.Frame) -> int | None:
 
 def is_loopback(host: str) -> bool:
     """Return whether `host`, a name or an address, is on this machine's loopback interface."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name: its resolution may change
+    # The resolution of another name may change.
+    packed = packed_address(host) or b""
+    if len(packed) == 4:
+        return packed[0] == 127
+    return host == "localhost" or packed == bytes(15) + b"\1"
 
 
 def warn_of_plaintext(host: str) -> None:

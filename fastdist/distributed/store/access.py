@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import socket
@@ -23,7 +22,7 @@ from fastdist.distributed.sockets import (
     is_loopback,
     raise_descriptor_limit,
 )
-from fastdist.distributed.sockets.addresses import resolvable
+from fastdist.distributed.sockets.addresses import packed_address, resolvable
 
 KINDS = ("curve", "certs", "none")
 
@@ -176,15 +175,9 @@ def numeric_address(host: str) -> str | None:
     addresses = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
     address = str(addresses[0][4][0])
     # Refuse a wildcard: clients must reach the address, and only its interface is bound.
-    if _is_wildcard(address):
+    if not any(packed_address(address) or b"x"):
         raise StoreError(
             f"host is {host!r}, which stands for all addresses of a machine; give the one by which "
             "the workers reach the store"
         )
     return address
-
-
-def _is_wildcard(address: str) -> bool:
-    found = ipaddress.ip_address(address)
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (mapped or found).is_unspecified
