@@ -41,27 +41,28 @@ CALLS = {
         F.pad(image, (1, 1, 1, 1), mode="reflect"); row.dot(row); x @ row
         F.pad(x, (1, 1), value=2.0); x.diagonal(); constant.median(); constant.kthvalue(2)
         x.tril(); x.triu(1); x.max(0); constant.long().min(0)
-        halves.sum(-1); halves.float()
+        halves.sum(-1); halves.float(); bincount(index)
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
         x.gather(0, places); x.gather(1, places); constant_row.outer(constant_row)
+        searchsorted(ordered, constant_row); bucketize(constant_row, ordered)
     """,
     2.5: """
         halves.softmax(-1); halves.log_softmax(-1); constant.median(1); randperm(8); mask.nonzero()
-        meshgrid(row, row, indexing="ij")
+        meshgrid(row, row, indexing="ij"); constant.trace()
     """,
     3.5: """
         wide.bfloat16(); wide.softmax(0); wide.log_softmax(0); F.layer_norm(halves, (64,))
         constant.equal(other); x.diag(); bernoulli(chances)
     """,
-    4.5: "constant.trace()",
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",
 }
 _APART: tuple[str, ...] = (
     "zeros(", "ones(", "empty(", "full(", "arange(", "linspace(", "randint(", "F.one_hot", "eye(",
-    "randperm(", "bernoulli(", "constant", "mask.", "number", "multiply", "sgd", "momentum", "adam",
+    "randperm(", "bernoulli(", "searchsorted(", "bucketize(", "bincount(",
+    "constant", "mask.", "number", "multiply", "sgd", "momentum", "adam",
     "nn.utils", "sequence.state", "loss_of", "x <",
 )  # fmt: skip
 
@@ -109,6 +110,7 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
         "bias": draw(4),
         "constant": draw(8, 8),
         "constant_row": draw(8),
+        "ordered": draw(8).sort()[0],
         "wide": draw(8, 64),
         "halves": draw(8, 64).bfloat16(),
         "other": draw(8, 8),
@@ -138,6 +140,7 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
 
 _FUNCTIONS = "zeros ones empty full arange linspace randint zeros_like ones_like full_like"
 _FUNCTIONS += " cat stack where bmm float64 meshgrid bernoulli eye randperm einsum"
+_FUNCTIONS += " searchsorted bucketize bincount"
 
 
 def parameters(library: Any, draw: Callable[..., Any]) -> list[Any]:

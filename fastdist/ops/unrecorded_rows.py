@@ -15,14 +15,24 @@ from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, wrap
 
 
+def plain_layout(input: Any) -> Layout | None:
+    """Return the layout of a plain dense tensor on the CPU, None for other operands and while an
+    interpreter is open.
+    """
+    if input.__class__ not in modes.plain:
+        return None
+    layout: Layout = input._layout
+    return None if layout.device is not CPU or layout.is_sparse else layout
+
+
 def may_reshape(input: Tensor, others: Sequence[Tensor | None] = ()) -> bool:
     """Return whether an op on these operands is not recorded, not seen by any interpreter, and has
     a contiguous input on the CPU.
     """
-    layout = input._layout
-    if not layout.contiguous or layout.device is not CPU:
+    if input.__class__ not in modes.plain:
         return False
-    if input.__class__ not in modes.plain or layout.is_sparse:
+    layout = input._layout
+    if not layout.contiguous or layout.device is not CPU or layout.is_sparse:
         return False
     # A loop is used, because all() with a generator takes 0.3 us.
     is_off = modes.grad_off > 0 and not tls.grad

@@ -47,7 +47,7 @@ _count: Callable[..., Array] = np.arange
 
 
 @functools.lru_cache(maxsize=64)
-def _layout(dtype: DType, shape: Shape) -> Layout:
+def kept_layout(dtype: DType, shape: Shape) -> Layout:
     """Return the C-order layout on the CPU. Layout.of takes twice as long as this cache."""
     return Layout.of(dtype, CPU, shape)
 
@@ -87,7 +87,7 @@ def quick_sizes(make: Maker) -> Callable[[F], F]:
                 if array.nbytes >= LINES_FROM:
                     return general(*size, dtype=dtype, device=device)
                 out = empty_shell()
-                out._array, out._layout = array, _layout(wanted, array.shape)
+                out._array, out._layout = array, kept_layout(wanted, array.shape)
                 out._edge = out._extra = out._storage = None
                 return out
             except Exception as error:
@@ -195,7 +195,7 @@ def quick_full(general: F) -> F:
                 return general(*args, dtype=dtype, device=device)
             array.fill(value)
             out = empty_shell()
-            out._array, out._layout = array, _layout(wanted, array.shape)
+            out._array, out._layout = array, kept_layout(wanted, array.shape)
             out._edge = out._extra = out._storage = None
             return out
         except Exception as error:
@@ -249,7 +249,7 @@ def quick_range(general: F) -> F:
                 return general(*args)
             out = empty_shell()
             array = out._array = _count(start, end, 1, _INT64)
-            out._layout = _layout(int64, array.shape)
+            out._layout = kept_layout(int64, array.shape)
             out._edge = out._extra = out._storage = None
             return out
         except Exception as error:
@@ -272,7 +272,7 @@ def quick_eye(general: F) -> F:
             dtype = default.dtype
             array = np.zeros((n, n), dtype.numpy)
             array.ravel()[:: n + 1] = 1
-            return wrap(array, _layout(dtype, array.shape))
+            return wrap(array, kept_layout(dtype, array.shape))
         except Exception as error:
             fold(error)
             raise
@@ -291,7 +291,7 @@ def quick_permutation(general: F) -> F:
             if n.__class__ is not int or not 0 < n <= FEW // 2:
                 return general(*args)
             array = permutation(*default_generator.reserve(blocks_for(n, 2)), n)
-            return wrap(array, _layout(int64, array.shape))
+            return wrap(array, kept_layout(int64, array.shape))
         except Exception as error:
             fold(error)
             raise
@@ -349,7 +349,7 @@ def quick_linspace(general: F) -> F:
             head, tail = array[:half], array[half:]
             np.add(head, first, head)
             np.add(tail, last, tail)
-            out._layout = _layout(wanted, array.shape)
+            out._layout = kept_layout(wanted, array.shape)
             out._edge = out._extra = out._storage = None
             return out
         except Exception as error:

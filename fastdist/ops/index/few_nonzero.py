@@ -6,10 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.device import CPU
 from ...core.torch_function import NOT_TAKEN
-from ...graph.modes import modes
 from ...tensor.tensor import Tensor, from_array
+from ..unrecorded_rows import plain_layout
 
 # A table for more elements would take too much memory.
 _FEW: Final = 1024
@@ -19,12 +18,8 @@ def nonzero_of_few(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return one row of indices for each nonzero element, or NOT_TAKEN for other calls than those
     with few elements.
     """
-    if as_tuple is not False or input.__class__ not in modes.plain:
-        return NOT_TAKEN
-    layout = input._layout
-    if layout.device is not CPU or layout.is_sparse or not layout.shape:
-        return NOT_TAKEN
-    if not 0 < layout.numel <= _FEW:
+    layout = plain_layout(input)
+    if layout is None or as_tuple is not False or not layout.shape or not 0 < layout.numel <= _FEW:
         return NOT_TAKEN
     table = layout.routes.get(nonzero_of_few)
     if table is None:

@@ -11,7 +11,7 @@ from ...core.dtypes import DType, bool_, float32, float64, from_numpy, int32, in
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
-from ...dispatch.composite import composite
+from ...dispatch.composite import composite, late
 from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import (
@@ -26,6 +26,7 @@ from ...tensor.tensor import Tensor, from_array
 from ..create.creation import full, ones, zeros
 from ..refusals import refuse_complex
 
+_FEW: Final = f"{__package__}.few_searched"
 _LARGEST: Final = np.iinfo(np.int64).max
 
 
@@ -99,7 +100,7 @@ def find_outside(values: Any, least: int, most: int) -> int | None:
     return low if low < least else high if high > most else None
 
 
-@composite(homes="function", out="same")
+@composite(homes="function", out="same", quick=late(_FEW, "searchsorted_of_few"))
 def searchsorted(
     sorted_sequence: Tensor,
     input: Tensor | float,
@@ -205,7 +206,7 @@ def _ordered(rows: Any, sorter: Any) -> Any:
     return rows.gather(-1, sorter)
 
 
-@composite(homes="function", out="same")
+@composite(homes="function", out="same", quick=late(_FEW, "bucketize_of_few"))
 def bucketize(
     input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
@@ -229,7 +230,7 @@ def bucketize(
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@composite()
+@composite(quick=late(_FEW, "bincount_of_few"))
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """Return how often each integer occurs or, with weights, the sum of weights of each integer. On
     a GPU, this waits for the largest integer, which determines the length of the result.

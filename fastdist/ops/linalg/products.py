@@ -183,10 +183,10 @@ def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
 
 def _outer_at_once(input: Tensor, vec2: Tensor) -> Any:
     """Return the product of plain vectors, for calls that are not recorded, otherwise NOT_TAKEN."""
-    if input.__class__ not in modes.plain or vec2.__class__ not in modes.plain:
+    if not (may_reshape(input) and may_reshape(vec2)):
         return NOT_TAKEN
     shape = input._layout.shape
-    if len(shape) != 1 or len(vec2._layout.shape) != 1 or not may_reshape(input, (vec2,)):
+    if len(shape) != 1 or len(vec2._layout.shape) != 1:
         return NOT_TAKEN
     return mul(reshaped_operand(input, (shape[0], 1)), vec2)
 

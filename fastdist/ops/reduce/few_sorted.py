@@ -8,7 +8,6 @@ import numpy as np
 
 from ...core.dtypes import float32, float64, int8, int16, int32, int64, uint8
 from ...core.torch_function import NOT_TAKEN
-from ...graph.modes import modes
 from ...kernels.cpu.silence import silent
 from ...tensor.axes import reduced_shape
 from ...tensor.layout import Layout, Shape
@@ -35,10 +34,9 @@ class _Rows(NamedTuple):
 
 
 def _are_few(input: Tensor) -> bool:
-    if input.__class__ not in modes.plain:
-        return False
-    layout = input._layout
-    return layout.dtype in _ORDERED and 0 < layout.numel <= _FEW and may_reshape(input)
+    return may_reshape(input) and (
+        input._layout.dtype in _ORDERED and 0 < input._layout.numel <= _FEW
+    )
 
 
 def _rows_of(layout: Layout, dim: int, keepdim: bool) -> _Rows | None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+
+from ...core.device import CPU
+from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import Backend
@@ -12,15 +17,18 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS, Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.view import view as view_op
-from ...graph.modes import modes
 from ...interpreters.batched_tensor import levels
+from ...kernels.cpu.silence import silent
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
-from ...tensor.tensor import Tensor, from_array
+from ...tensor.tensor import Tensor, from_array, wrap
 from ..create.creation import zeros
 from ..unrecorded_rows import may_reshape
 from .joining import cat
+
+# For more numbers, a pairwise sum is more accurate than a product with ones.
+_SHORT: Final = 64
 
 
 @composite(node="diag_embed")
@@ -178,10 +186,10 @@ def _diag_at_once(input: Tensor, diagonal: int = 0) -> Any:
     """Return a copy of the diagonal of a plain matrix, for calls that are not recorded; NOT_TAKEN
     for other calls.
     """
-    if input.__class__ not in modes.plain or diagonal.__class__ is not int:
+    if not may_reshape(input) or diagonal.__class__ is not int:
         return NOT_TAKEN
     layout = input._layout
-    if len(layout.shape) != 2 or abs(diagonal) > layout.numel or not may_reshape(input):
+    if len(layout.shape) != 2 or abs(diagonal) > layout.numel:
         return NOT_TAKEN
     return from_array(input._array.diagonal(diagonal).copy())
 
@@ -214,7 +222,22 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return place_diagonal(input, (n, n), diagonal, 0, 1)
 
 
+@functools.lru_cache(maxsize=64)
+def _sum_of(dtype: DType, count: int) -> tuple[Any, Any, Layout]:
+    """Return a number, `count` ones, and the layout of a number."""
+    return np.empty((), dtype.numpy), np.ones(count, dtype.numpy), Layout.of(dtype, CPU, ())
+
+
+@silent  # type: ignore[untyped-decorator]
 def _trace_at_once(input: Tensor) -> Any:
+    """Return the trace of a plain matrix, for calls that are not recorded, otherwise NOT_TAKEN."""
+    if may_reshape(input) and input._layout.ordinary and len(input._layout.shape) == 2:
+        diagonal = input._array.diagonal()
+        if 0 < len(diagonal) <= _SHORT:
+            number, ones, layout = _sum_of(input._layout.dtype, len(diagonal))
+            out = number.copy()
+            diagonal.dot(ones, out)  # returns a scalar that is not an array
+            return wrap(out, layout)
     found = _diag_at_once(input)
     return found if found is NOT_TAKEN else found.sum()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,15 @@ def test_diag_of_a_matrix_is_a_copy_and_its_gradient_reaches_the_diagonal() -> N
     assert x.grad.tolist() == [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
     with fd.no_grad():
         assert not x.diag().requires_grad
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.float64])
+def test_a_trace_passes_on_nan_infinity_and_overflow_without_warning(dtype: fd.dtype) -> None:
+    most, inf, nan = fd.finfo(dtype).max, math.inf, math.nan
+    traces = [(most, most, inf), (inf, -inf, nan), (nan, 1.0, nan), (-inf, 1.0, -inf)]
+    for *numbers, expected in traces:
+        found = fd.tensor(numbers, dtype=dtype).diag_embed().trace()
+        assert found.dtype is dtype and found.shape == ()
+        assert np.array_equal(found.numpy(), expected, equal_nan=True)
+    assert fd.ones(0, 3, dtype=dtype).trace().item() == 0
+    assert fd.full((100, 80), 0.1, dtype=fd.float64).trace().item() == pytest.approx(8, rel=1e-15)
