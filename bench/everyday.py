@@ -41,7 +41,7 @@ CALLS = {
         F.pad(image, (1, 1, 1, 1), mode="reflect"); row.dot(row); x @ row
         F.pad(x, (1, 1), value=2.0); x.diagonal(); constant.median(); constant.kthvalue(2)
         x.tril(); x.triu(1); x.max(0); constant.long().min(0)
-        halves.sum(-1); halves.float(); bincount(index)
+        halves.sum(-1); halves.float(); bincount(index); constant.sort()
     """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
@@ -54,7 +54,7 @@ CALLS = {
     """,
     3.5: """
         wide.bfloat16(); wide.softmax(0); wide.log_softmax(0); F.layer_norm(halves, (64,))
-        constant.equal(other); x.diag(); bernoulli(chances)
+        constant.equal(other); constant.topk(3); x.diag(); bernoulli(chances)
     """,
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",

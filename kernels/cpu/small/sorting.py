@@ -30,19 +30,21 @@ def _in_order(facts: CallFacts, count: int, largest: bool) -> Run | None:
     if rows is None:
         return None
     seen, (number, n), final = rows, rows, facts.shape
-    starts, add, subtract = row_starts(number, n)[:, None], np.add, np.subtract
-    from_end, last = slice(None, -count - 1 if count < n else None, -1), n - 1
+    # As large as the result, because a broadcast takes 0.3 us more.
+    starts = row_starts(number, n).repeat(count).reshape(number, count)
+    lasts, add, subtract = np.full_like(starts, n - 1), np.add, np.subtract
+    from_end = slice(None, -count - 1 if count < n else None, -1)
 
     def order(x: Array) -> tuple[Array, Array]:
         x = x.reshape(seen)
         if largest:
             # Sorting the reversed rows, and reversing the result, keeps the order of equal numbers.
-            places = subtract(last, x[:, ::-1].argsort(1, "stable")[:, from_end])
+            places = subtract(lasts, x[:, ::-1].argsort(1, "stable")[:, from_end])
         else:
             places = x.argsort(1, "stable")
             if count < n:
                 places = places[:, :count].copy()
-        return x.ravel()[add(places, starts)].reshape(final), places.reshape(final)
+        return x.ravel()[add(places, starts).ravel()].reshape(final), places.reshape(final)
 
     return order
 
