@@ -7,6 +7,7 @@ is recorded, and that stores its base, takes 1.3 us. Without recording, the arra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.device import CPU
 from ..dispatch.op import PLAIN
