@@ -34,6 +34,8 @@ def attended(library: Any, flex: Any) -> tuple[list[Any], Any]:
     return list(results), mask
 
 
+# Importing this module of PyTorch and compiling takes 2 s.
+@pytest.mark.one_in(3)
 def test_results_and_blocks_are_pytorchs() -> None:
     import torch
     from torch.nn.attention import flex_attention as theirs

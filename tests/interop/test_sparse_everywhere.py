@@ -55,6 +55,7 @@ def told(value: Any) -> Any:
     return [value.is_sparse, dtype, np.asarray(value.detach().to_dense().tolist(), np.float64)]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in OTHERS])
 def test_what_both_make_is_the_same(name: str) -> None:
     import torch
