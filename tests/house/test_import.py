@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 # Modules of Python's standard library that `import fastdist` loads in addition to NumPy's.
 _EXPECTED = {"bisect", "copy", "gc", "heapq", "mmap", "threading", "traceback"}
@@ -25,45 +26,76 @@ _PATHS = [str(Path(np.__file__).parents[1]), str(Path(__file__).parents[2])]
 _BARE = f"import sys; sys.path += {_PATHS}; "
 
 
-def _printed(program: str, *options: str) -> set[str]:
+_PRINTS_MODULES = """
+import numpy
+of_numpy = {*sys.modules}
+import fastdist, fastdist.language.scalar as scalar
+more = sys.modules.keys() - of_numpy
+print(*[name for name in more if name in sys.stdlib_module_names])
+print(*{name.split(".")[1] for name in more if "fastdist." in name})
+print(len(scalar.Body._interned))
+"""
+
+
+def _printed(program: str, *options: str) -> list[set[str]]:
+    """Run a program in a new interpreter, and return the words of each line that it prints."""
     done = subprocess.run(
         [sys.executable, *options, "-c", program], capture_output=True, text=True, check=True
     )
-    return set(done.stdout.split())
+    return [{*line.split()} for line in done.stdout.splitlines()]
 
 
-def test_the_import_takes_little_of_python_s_library() -> None:
-    loaded = "import {}; print(*[n for n in sys.modules if n in sys.stdlib_module_names])"
-    numpy_s = _printed(_BARE + loaded.format("numpy"), "-S")
-    more = _printed(_BARE + loaded.format("fastdist"), "-S") - numpy_s
-    assert {name for name in more if not name.startswith("_")} <= _EXPECTED
+@pytest.fixture(scope="module")
+def loaded() -> list[set[str]]:
+    """Return the modules of Python's library and the rooms that the import loads after NumPy's, and
+    how many texts of ops it has read.
+    """
+    return _printed(_BARE + _PRINTS_MODULES, "-S")
 
 
-def test_the_import_loads_the_rooms_of_the_ops_alone() -> None:
-    rooms = _printed(
-        "import fastdist, sys; print(*[n.split('.')[1] for n in sys.modules if 'fastdist.' in n])"
-    )
-    assert {room for room in rooms if not room.startswith("_")} == _ROOMS
+def test_the_import_takes_little_of_python_s_library(loaded: list[set[str]]) -> None:
+    assert {name for name in loaded[0] if not name.startswith("_")} <= _EXPECTED
 
 
-def test_a_job_that_loads_its_data_itself_holds_nothing_of_other_processes_and_pages() -> None:
-    program = """
-import sys, fastdist.examples.digits
-print(*[n for n in ("multiprocessing", "subprocess", "difflib", "html") if n in sys.modules])
-print(*[n for n in sys.modules if n.startswith("fastdist.distributed.profiler")])
-"""
-    assert _printed(program) == set()
+def test_the_import_loads_the_rooms_of_the_ops_alone(loaded: list[set[str]]) -> None:
+    assert {room for room in loaded[1] if not room.startswith("_")} == _ROOMS
 
 
-def test_a_worker_loads_no_table_of_names_that_it_does_not_use() -> None:
-    program = """
+def test_the_import_reads_no_text_of_an_op(loaded: list[set[str]]) -> None:
+    assert loaded[2] == {"0"}
+
+
+_PRINTS_MODULES_OF_JOBS = """
 import sys, fastdist.distributed.rpc, fastdist.distributed.optim
 from fastdist.optim.optimizer import Optimizer
 few = ("refused", "refused_names", "alias_names", "moved_names", "float8", "for_subclasses",
     "few_sorted", "few_nonzero")
 print(*[name for name in sys.modules if name.startswith("fastdist.") and name.endswith(few)])
+import fastdist.examples.digits
+print(*[n for n in ("multiprocessing", "subprocess", "difflib", "html") if n in sys.modules],
+    *[n for n in sys.modules if n.startswith("fastdist.distributed.profiler")])
 """
-    assert _printed(program) == {"fastdist.kernels.cpu.float8"}  # loaded when a copy checks for it
+
+
+@pytest.fixture(scope="module")
+def loaded_by_jobs() -> list[set[str]]:
+    """Return tables of names that a worker has loaded, and modules for other processes and pages
+    that the job of the demo has loaded.
+    """
+    return _printed(_PRINTS_MODULES_OF_JOBS)
+
+
+def test_a_job_that_loads_its_data_itself_holds_nothing_of_other_processes_and_pages(
+    loaded_by_jobs: list[set[str]],
+) -> None:
+    assert loaded_by_jobs[1] == set()
+
+
+def test_a_worker_loads_no_table_of_names_that_it_does_not_use(
+    loaded_by_jobs: list[set[str]],
+) -> None:
+    # A copy checks for float8.
+    assert loaded_by_jobs[0] == {"fastdist.kernels.cpu.float8"}
 
 
 def test_a_worker_with_the_variables_of_a_launcher_reads_no_urls(port: int) -> None:
@@ -74,12 +106,7 @@ rpc.init_rpc("a")
 print(*[name for name in ("urllib.parse", "ipaddress", "base64") if name in sys.modules])
 rpc.shutdown()
 """
-    assert _printed(program) == set()
-
-
-def test_the_import_reads_no_text_of_an_op() -> None:
-    program = "import fastdist.language.scalar as scalar; print(len(scalar.Body._interned))"
-    assert _printed(program) == {"0"}
+    assert _printed(program) == [set()]
 
 
 def test_threads_that_use_an_operator_first_find_it_made() -> None:
@@ -98,4 +125,4 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(len(found), *set(found), fastdist.Tensor.__mul__ is not unmade)
 """
-    assert _printed(program) == {"8", "True"}
+    assert _printed(program) == [{"8", "True"}]
