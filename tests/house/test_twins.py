@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
@@ -23,6 +24,7 @@ ON_THE_CPU = {
 }
 
 
+@functools.cache
 def kernels_in(folder: str) -> dict[str, list[str]]:
     """Return the parameters of each structured kernel: public, takes `out`, returns None."""
     found = {}
