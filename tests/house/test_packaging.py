@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import fastdist
+from tests.properties import Properties
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "spangrad"  # the name of the distribution; the package is fastdist
@@ -55,26 +57,23 @@ def files_of_the_package() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the sdist from git's files only, so that it contains no old build output."""
-    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("sdist")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with links to git's files only: builds find no old build output there."""
+    source = tmp_path_factory.mktemp("source")
     for name in files_of_the_tree():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).symlink_to(ROOT / name)  # building the sdist copies the linked files
-    return build("sdist", source, out)
+    run(sys.executable, "setup.py", "--quiet", "egg_info", cwd=source)
+    return source
 
 
 @pytest.fixture(scope="module")
-def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from the sdist, like an installer that finds no wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    # Python 3.11.3 and older (Debian 12) cannot extract archives with a filter.
-    checked: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, **checked)
-    (source,) = folder.iterdir()
-    return build("wheel", source, folder)
+def metadata(source: Path) -> Message:
+    """Return the metadata that setuptools writes before it builds, which both archives copy."""
+    return parsed((source / f"{NAME}.egg-info" / "PKG-INFO").read_text())
 
+
+parsed = HeaderParser().parsestr
 
 # The archives are temporary. Compressing 23 MB would take 3 s; logging each file would take 2 s
 # more.
@@ -89,12 +88,12 @@ def build(kind: str, source: Path, out: Path) -> Path:
     return built
 
 
-@pytest.fixture(scope="module")
-def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("unpacked")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder
+def unpacked(archive: tarfile.TarFile, folder: Path) -> Path:
+    # Python 3.11.3 and older (Debian 12) cannot extract archives with a filter.
+    checked: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    archive.extractall(folder, **checked)
+    (source,) = folder.iterdir()
+    return source
 
 
 def test_the_packages_list_names_every_folder_with_code() -> None:
@@ -109,38 +108,57 @@ def test_every_folder_with_code_has_an_init() -> None:
     assert {str(folder) for folder in folders if f"{folder}/__init__.py" not in names} == set()
 
 
+def test_setuptools_lists_the_files_of_the_tree_for_the_sdist(source: Path) -> None:
+    listed = (source / f"{NAME}.egg-info" / "SOURCES.txt").read_text().splitlines()
+    assert {name for name in listed if ".egg-info/" not in name} == files_of_the_tree()
+
+
 @pytest.mark.one_in(3)
-def test_the_wheel_holds_the_files_of_the_tree_and_no_other(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    held = {name for name in names if not re.match(rf"{NAME}-[^/]*\.dist-info/", name)}
-    expected = {re.sub(r"^kernels/", "fastdist/kernels/", name) for name in files_of_the_package()}
-    assert held == expected
-
-
-def test_the_sdist_holds_the_files_of_the_tree_and_metadata(sdist: Path) -> None:
+def test_archives_hold_the_files_of_the_tree_and_metadata(
+    source: Path, metadata: Message, tmp_path: Path, properties: Properties
+) -> None:
+    sdist = build("sdist", source, tmp_path)
     with tarfile.open(sdist) as archive:
-        names = {one.name.split("/", 1)[1] for one in archive.getmembers() if one.isfile()}
-    written = {name for name in names if name.startswith(f"{NAME}.egg-info/")}
-    assert names - written - {"PKG-INFO", "setup.cfg"} == files_of_the_tree()
+        folder = unpacked(archive, tmp_path / "sdist")
+    with properties("the sdist holds the files of the tree and metadata"):
+        there = (path for path in folder.rglob("*") if path.is_file())
+        names = {path.relative_to(folder).as_posix() for path in there}
+        written = {name for name in names if name.startswith(f"{NAME}.egg-info/")}
+        assert names - written - {"PKG-INFO", "setup.cfg"} == files_of_the_tree()
+        assert parsed((folder / "PKG-INFO").read_text()).items() == metadata.items()
+
+    # Build the wheel from the sdist, like an installer that finds no wheel.
+    wheel, holds = build("wheel", folder, tmp_path), tmp_path / "wheel"
+    with zipfile.ZipFile(wheel) as archive:
+        names = {*archive.namelist()}
+        archive.extractall(holds)
+    with properties("the wheel holds the files of the tree and no other"):
+        held = {name for name in names if not re.match(rf"{NAME}-[^/]*\.dist-info/", name)}
+        package = files_of_the_package()
+        assert held == {re.sub(r"^kernels/", "fastdist/kernels/", name) for name in package}
+    with properties("the wheel brings its metadata, licence and command"):
+        (info,) = holds.glob("*.dist-info")
+        brought = parsed((info / "METADATA").read_text())
+        assert brought.items() == metadata.items()
+        assert brought.get_payload() == metadata.get_payload()
+        assert (info / "licenses" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+        assert "fastdist = fastdist.cli:main" in (info / "entry_points.txt").read_text()
+    with properties("an unpacked wheel finds its own kernels"):
+        found = run(sys.executable, "-c", PRINT_KERNELS, cwd=holds)
+        assert Path(found.strip()) == holds / "fastdist" / "kernels" / "__init__.py"
 
 
-@pytest.mark.one_in(3)
-def test_the_distribution_has_a_name_and_the_version_of_the_package(unpacked: Path) -> None:
-    (metadata,) = unpacked.glob("*.dist-info/METADATA")
-    head = HeaderParser().parsestr(metadata.read_text())
-    assert (head["Name"], head["Version"]) == (NAME, fastdist.__version__)
-    assert head["Requires-Python"] == ">=3.11"
-    urls = head.get_all("Project-URL", [])
+def test_the_distribution_has_a_name_and_the_version_of_the_package(metadata: Message) -> None:
+    assert (metadata["Name"], metadata["Version"]) == (NAME, fastdist.__version__)
+    assert metadata["Requires-Python"] == ">=3.11"
+    urls = metadata.get_all("Project-URL", [])
     assert urls and all(f"https://pypi.org/project/{NAME}/" in url for url in urls)
 
 
-def test_the_description_names_files_of_the_sdist_and_links_to_none(unpacked: Path) -> None:
+def test_the_description_names_files_of_the_sdist_and_links_to_none(metadata: Message) -> None:
     """On an index, a relative link or picture leads nowhere."""
-    (metadata,) = unpacked.glob("*.dist-info/METADATA")
-    head = HeaderParser().parsestr(metadata.read_text())
-    description, readme = str(head.get_payload()), (ROOT / "README.md").read_text()
-    assert head["Description-Content-Type"] == "text/markdown"
+    description, readme = str(metadata.get_payload()), (ROOT / "README.md").read_text()
+    assert metadata["Description-Content-Type"] == "text/markdown"
     link = re.compile(r"\]\(([^)]+)\)")
     assert [one for one in link.findall(description) if not one.startswith("https://")] == []
     linked = {one for one in link.findall(readme) if "://" not in one}
@@ -149,17 +167,10 @@ def test_the_description_names_files_of_the_sdist_and_links_to_none(unpacked: Pa
     assert description.startswith(readme.partition("[")[0])
 
 
-def test_the_wheel_asks_for_what_it_cannot_do_without_alone(unpacked: Path) -> None:
-    (metadata,) = unpacked.glob("*.dist-info/METADATA")
-    required = HeaderParser().parsestr(metadata.read_text()).get_all("Requires-Dist", [])
+def test_the_distribution_asks_for_what_it_cannot_do_without_alone(metadata: Message) -> None:
+    required = metadata.get_all("Requires-Dist", [])
     hard = {re.split(r"[^\w-]", line)[0] for line in required if "extra ==" not in line}
     assert hard == {"ml_dtypes", "numpy", "numba", "pyzmq", "scipy"}
-
-
-def test_the_wheel_brings_its_licence_and_command(unpacked: Path) -> None:
-    (info,) = unpacked.glob("*.dist-info")
-    assert (info / "licenses" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
-    assert "fastdist = fastdist.cli:main" in (info / "entry_points.txt").read_text()
 
 
 def test_ci_installs_the_wheel_and_runs_the_demo_from_it() -> None:
@@ -167,18 +178,12 @@ def test_ci_installs_the_wheel_and_runs_the_demo_from_it() -> None:
     assert os.access(ROOT / ".ci" / "wheel", os.X_OK)
 
 
-@pytest.mark.one_in(3)
-def test_an_unpacked_wheel_finds_its_own_kernels(unpacked: Path) -> None:
-    found = run(
-        *(sys.executable, "-c", "import fastdist.kernels; print(fastdist.kernels.__file__)"),
-        cwd=unpacked,
-    )
-    assert Path(found.strip()) == unpacked / "fastdist" / "kernels" / "__init__.py"
+PRINT_KERNELS = "import fastdist.kernels; print(fastdist.kernels.__file__)"
 
 
 @pytest.mark.one_in(3)
 def test_an_uninstalled_checkout_finds_the_kernels_beside_it() -> None:
-    found = run(sys.executable, "-c", "import fastdist.kernels; print(fastdist.kernels.__file__)")
+    found = run(sys.executable, "-c", PRINT_KERNELS)
     assert Path(found.strip()) == ROOT / "kernels" / "__init__.py"
 
 
