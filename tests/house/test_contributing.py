@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,13 +72,8 @@ class Tree:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         # Copy compiled Python files too. They stay valid, because modification times are copied.
-        skip = shutil.ignore_patterns("distributed", "interop")
-        for name in _COPIED:
-            if (ROOT / name).is_dir():
-                ignored = None if name == "fastdist" else skip
-                shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-            else:
-                shutil.copy(ROOT / name, folder)
+        # `cp` takes a tenth of the time of shutil.copytree.
+        subprocess.run(["cp", "-pR", *_COPIED, folder], cwd=ROOT, check=True)
         (folder / ".kernel-cache").symlink_to(ROOT / ".kernel-cache")
         for block in blocks():
             path = folder / block.file
@@ -111,12 +105,12 @@ def test_every_block_of_code_on_the_page_names_its_file() -> None:
     assert folders == {"fastdist", "kernels", "tests"}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_the_recipes_make_an_op_of_each_form_a_layer_and_an_optimiser(tree: Tree) -> None:
     tree.run("-c", _PROGRAM)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_the_stubs_have_the_new_names(tree: Tree) -> None:
     tree.run("-m", "fastdist.namespace.stubs")
     stubs = (tree.folder / "fastdist" / "__init__.pyi").read_text()
@@ -124,7 +118,7 @@ def test_the_stubs_have_the_new_names(tree: Tree) -> None:
     assert "def pair_sums(" in stubs
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_the_tables_try_them(tree: Tree) -> None:
     said = tree.run("-m", "pytest", "-n", "0", "-q", "-rA", *_FILES, "-k", _NAMES)
     passed = re.findall(r"^PASSED (\S+?\.py)::(.*)$", said, re.MULTILINE)
@@ -147,7 +141,7 @@ def test_the_tables_try_them(tree: Tree) -> None:
     } <= names
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_without_their_rows_the_tables_fail(tree: Tree) -> None:
     for file in ("tests/nn/module_rows.py", "tests/optim/option_rows.py"):
         (tree.folder / file).write_bytes((ROOT / file).read_bytes())
