@@ -56,7 +56,7 @@ def start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 # ---- blocks that are run ------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_programs_of_two_processes_print_what_is_shown(tmp_path: Path) -> None:
     """One job runs the program of README.md and the blocks at the end of docs/distributed.md."""
     readme, page = ROOT / "README.md", DOCS / "distributed.md"
@@ -77,6 +77,7 @@ def test_programs_of_two_processes_print_what_is_shown(tmp_path: Path) -> None:
     assert {"pass.html", "timeline.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.one_in(3)
 def test_job_is_started_again_as_shown(tmp_path: Path) -> None:
     page = DOCS / "failures.md"
     (program,), (expected,) = blocks(page, "python"), blocks(page, "console")
@@ -87,6 +88,7 @@ def test_job_is_started_again_as_shown(tmp_path: Path) -> None:
     assert expected in done.stdout
 
 
+@pytest.mark.one_in(3)
 def test_job_is_preempted_as_shown(tmp_path: Path) -> None:
     (program,) = blocks(DOCS / "failures.md", "py")
     (tmp_path / "program.py").write_text(program)
@@ -107,7 +109,7 @@ def test_training_continues_from_its_checkpoint_as_shown(tmp_path: Path) -> None
     assert resumed.stdout == whole.stdout, resumed.stderr
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_programs_of_data_parallel_training_print_what_is_shown(tmp_path: Path) -> None:
     page = DOCS / "data-parallel.md"
     train, penalty = blocks(page, "python")
@@ -353,7 +355,7 @@ def test_picture_is_readable_in_the_light_and_in_the_dark() -> None:
     assert {"worker0: loss", "batch 1", "batch 4"} <= set(words)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_picture_of_data_parallel_training_is_drawn_from_a_run(tmp_path: Path) -> None:
     script, out = DOCS / "draw_data_parallel.py", tmp_path / "data-parallel.svg"
     words = ["-n", "2", str(script), "--side", "64", "--out", str(out)]
@@ -369,7 +371,7 @@ def test_picture_of_data_parallel_training_is_drawn_from_a_run(tmp_path: Path) -
     assert picture in {(DOCS / link.partition("#")[0]).resolve() for link in links(page)}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_picture_is_drawn_from_a_run(tmp_path: Path) -> None:
     script, out = DOCS / "draw_overlap.py", tmp_path / "overlap.svg"
     words = ["-n", "3", str(script), "--side", "64", "--out", str(out)]
