@@ -32,6 +32,11 @@ _WORKERS = ("trainer", "worker1", "worker2")
 _ENDLESS = ("--epochs", "1000000")
 
 
+# The epochs of the demo that most tests examine, and the number of its steps. Starting its
+# interpreters takes 2.5 s of CPU, and 25 epochs take 5 s.
+_EPOCHS, _STEPS = 3, 135
+
+
 class Done(NamedTuple):
     """A demo that has ended without an error: its output, and its folder."""
 
@@ -77,27 +82,47 @@ def _errors_of(launcher: Piped) -> tuple[str, float]:
     return errors, took_s - stood.seconds
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    folder = tmp_path_factory.mktemp("demo")
+def _run(folder: Path, *arguments: str) -> Done:
+    """Run a demo in new interpreters until it ends, like a user."""
     # A worker that compiles the package's sources keeps 0.7 MB of memory for this. Only the first
     # run in a clone would compile them, so compile them here.
     for package in ("fastdist", "kernels"):
         compileall.compile_dir(f"{_ROOT}/{package}", quiet=1)
-    process = _start(folder)
+    process = _start(folder, *arguments)
     output, errors = process.communicate(timeout=110)
     assert process.returncode == 0, output + errors
     return Done(output, folder)
 
 
-@pytest.mark.one_in(3)
-def test_the_model_learns(done: Done) -> None:
-    accuracies = [float(text) for text in re.findall(r"test accuracy +([\d.]+)%", done.output)]
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    return _run(tmp_path_factory.mktemp("demo"), "--epochs", str(_EPOCHS), "--out", "elsewhere")
+
+
+def _accuracies(done: Done) -> list[float]:
+    return [float(text) for text in re.findall(r"test accuracy +([\d.]+)%", done.output)]
+
+
+@pytest.mark.one_in(5)
+def test_the_whole_demo_learns_and_its_memory_does_not_grow(tmp_path: Path) -> None:
+    done = _run(tmp_path)
+    accuracies = _accuracies(done)
     assert len(accuracies) == 25
     assert accuracies[-1] >= 95.0
+    assert (done.folder / "fastdist-demo" / "loss.svg").exists()
+    found = re.search(r"memory growth +(.*) MB from step 200 to step 1,000\n", done.output)
+    assert found is not None
+    assert len(found[1].split(", ")) == 3
+    assert max(float(growth) for growth in found[1].split(", ")) <= 2.0
 
 
-@pytest.mark.one_in(2)
+def test_a_shortened_demo_learns_and_promises_no_accuracy(done: Done) -> None:
+    accuracies = _accuracies(done)
+    assert len(accuracies) == _EPOCHS + 1  # the last one is that of the summary
+    assert accuracies[0] < accuracies[-1]
+    assert 80.0 <= accuracies[-1] < 95.0
+
+
 def test_gradients_are_those_of_one_process_and_of_numpy(done: Done) -> None:
     found = re.search(r"first gradients +within (\S+) of one process, (\S+) of NumPy", done.output)
     assert found is not None
@@ -122,18 +147,11 @@ def test_time_calls_bytes_and_memory_of_each_worker_are_told(done: Done, worker:
     # optimizer steps. Each of the two workers receives half of these messages. The gradients of the
     # workers may return to the trainer as calls or in answers.
     most = calls if worker == "trainer" else answers
-    assert most >= (6 if worker == "trainer" else 3) * 1080
-    # The job's tensors take 16 KB.
-    assert min(sent, received) > 10.0
+    assert most >= (6 if worker == "trainer" else 3) * _STEPS
+    # The tensors of a step take 16 KB in each direction.
+    assert min(sent, received) > 0.01 * _STEPS
     # Without compiled Numba kernels the bound is 60 MB, of which 16 MB are pages of libraries.
     assert 0 < memory < 44
-
-
-def test_memory_does_not_grow(done: Done) -> None:
-    found = re.search(r"memory growth +(.*) MB from step 200 to step 1,000\n", done.output)
-    assert found is not None
-    assert len(found[1].split(", ")) == 3
-    assert max(float(growth) for growth in found[1].split(", ")) <= 2.0
 
 
 def test_every_line_fits_a_terminal(done: Done) -> None:
@@ -142,14 +160,14 @@ def test_every_line_fits_a_terminal(done: Done) -> None:
 
 @pytest.mark.parametrize("name", ["loss.svg", "timeline.svg"])
 def test_the_pictures_are_there(done: Done, name: str) -> None:
-    picture = ElementTree.fromstring((done.folder / "fastdist-demo" / name).read_text())
+    picture = ElementTree.fromstring((done.folder / "elsewhere" / name).read_text())
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
-    assert f"fastdist-demo/{name}" in done.output
+    assert f"elsewhere/{name}" in done.output
 
 
 def test_the_time_line_of_all_workers_is_a_page_with_the_critical_path(done: Done) -> None:
-    page = (done.folder / "fastdist-demo" / "timeline.html").read_text()
-    assert "fastdist-demo/timeline.html" in done.output
+    page = (done.folder / "elsewhere" / "timeline.html").read_text()
+    assert "elsewhere/timeline.html" in done.output
     assert "try `fastdist demo --list`\n" in done.output
     (found,) = re.findall(r"const data = (\{.*\});\n", page)
     shown = json.loads(found)
@@ -192,14 +210,6 @@ def test_ctrl_c_ends_the_demo_and_all_its_workers(start: Callable[..., Piped]) -
         if least_s < 2.0:
             break
     assert least_s < 2.0
-
-
-@pytest.mark.one_in(3)
-def test_a_shortened_demo_promises_no_accuracy(start: Callable[..., Piped], tmp_path: Path) -> None:
-    process = start("--epochs", "1", "--out", "elsewhere")
-    output, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, output + errors
-    assert (tmp_path / "elsewhere" / "loss.svg").exists()
 
 
 @pytest.mark.parametrize(
