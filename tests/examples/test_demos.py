@@ -66,7 +66,7 @@ def test_every_demo_is_tested() -> None:
     assert list(SHORT) == list(catalogue.NAMES)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", SHORT)
 def test_a_demo_learns_and_draws(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -80,7 +80,7 @@ def test_a_demo_learns_and_draws(
     assert ElementTree.parse(told.picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", SHORT)
 def test_a_demo_of_one_step_ends_well_and_promises_nothing(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

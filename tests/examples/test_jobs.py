@@ -114,7 +114,7 @@ def test_a_job_is_started_as_its_workers(
     assert words_of(name, SHORT[name][0], monkeypatch) == expected
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", SHORT)
 def test_a_job_learns_and_keeps_its_promise(name: str, run_job: Callable[[str], Done]) -> None:
     _, word, bound, falls = SHORT[name]
@@ -129,7 +129,7 @@ def test_a_job_learns_and_keeps_its_promise(name: str, run_job: Callable[[str], 
     assert picture.getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 def test_batched_decisions_are_those_of_the_agent_alone(run_job: Callable[[str], Done]) -> None:
     one, other = (re.search(r"result: (.*)\n", run_job(name).output) for name in ("rl", "batch-rl"))
     assert one and other and one[1] == other[1]
