@@ -95,7 +95,10 @@ def test_without_jax_one_line_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     assert "no figures beside jax" in capsys.readouterr().out
 
 
-def test_the_gpu_and_its_versions_are_told(backend: CudaBackend) -> None:
+def test_the_gpu_and_its_versions_are_told(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_gpu, "peer_torch", lambda: None)  # tests do not import torch
     facts = gpu.machine()
     assert facts["gpu"] == "fibres" and facts["driver's CUDA"] == "12.8"
 
