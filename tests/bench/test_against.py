@@ -58,7 +58,7 @@ def bench(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_what_became_slower_is_named_and_fails(tree: Path) -> None:
     run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "4")
     assert run.returncode == 1, run.stderr
@@ -70,14 +70,14 @@ def test_what_became_slower_is_named_and_fails(tree: Path) -> None:
     assert "not in the old one: only new" in run.stdout
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_nothing_became_slower(tree: Path) -> None:
     (tree / "fastdist" / "__init__.py").write_text("NAP_S = 0.0005\nHAS_MORE = False\n")
     run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "2")
     assert (run.returncode, run.stderr) == (0, "")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_what_is_slower_in_one_pair_of_processes_alone_does_not_count(tree: Path) -> None:
     # Only the first process of the new tree is slow, as if its arrays were placed unluckily.
     (tree / "fastdist" / "__init__.py").write_text(
@@ -96,7 +96,7 @@ if not seen:
     assert "same" in first and "same" not in again  # only slower cases are timed again
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_rows_that_were_not_chosen_are_not_timed(tree: Path) -> None:
     run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "2", "--only", "sa")
     assert (run.returncode, run.stderr) == (0, "")
@@ -104,7 +104,7 @@ def test_rows_that_were_not_chosen_are_not_timed(tree: Path) -> None:
     assert "same" in names and "nap" not in names
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_both_sides_know_what_was_chosen_and_need_not_build_the_rest(tree: Path) -> None:
     (tree / "bench" / "tiny.py").write_text(
         TINY.replace("same = ", 'assert harness.chosen() == "sa"\n    same = ').replace(
@@ -115,7 +115,7 @@ def test_both_sides_know_what_was_chosen_and_need_not_build_the_rest(tree: Path)
     assert (run.returncode, run.stderr) == (0, "")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_with_a_device_each_side_runs_its_own_bench(tree: Path) -> None:
     # Each tree's stands_in.py reads a name that only the `kernels` of the same tree has.
     (tree / "bench" / "stands_in.py").write_text("import kernels\nkernels.HAS_MORE\n")
@@ -133,7 +133,7 @@ def test_with_a_device_each_side_runs_its_own_bench(tree: Path) -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_a_commit_that_is_none_and_a_tree_that_cannot_run_are_named(tree: Path) -> None:
     run = bench(tree, "tiny", "--against", "nowhere", "--rounds", "2")
     assert run.returncode == 1

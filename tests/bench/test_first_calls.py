@@ -31,7 +31,7 @@ class Folders:
             yield str(cache_with_runner(Path(folder))) if self.made == 2 else folder
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 def test_each_call_stands_beside_its_aims(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,7 +47,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_contact, "_in_another_process", lambda device: passed)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_every_op_and_composite_of_the_table_is_looked_at(made: list[Sample]) -> None:
     names = {one.name.rpartition("-")[0] or one.name for one in made}
     covered = names | test_table.COVERED_BY.keys() | test_table.ELSEWHERE
@@ -55,7 +55,7 @@ def test_every_op_and_composite_of_the_table_is_looked_at(made: list[Sample]) ->
     assert {*OPS, *COMPOSITES} - covered - hidden == set()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_what_is_right_passes_with_its_error_and_time(
     cuda: CudaBackend, made: list[Sample]
 ) -> None:
@@ -69,7 +69,7 @@ def test_what_is_right_passes_with_its_error_and_time(
     assert str(other).startswith("PASS  in another process  4 MiB in ")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_a_gpu_that_no_other_process_can_read_fails_and_says_why(
     cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +88,7 @@ def test_calls_of_libraries_are_proven_before_all_else(made: list[Sample]) -> No
     assert first_contact.what_it_proves("exp") == ""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("alone")
 def test_ops_that_take_complex_numbers_have_a_row_of_them(
     cuda: CudaBackend, made: list[Sample]
@@ -103,7 +103,7 @@ def test_ops_that_take_complex_numbers_have_a_row_of_them(
     assert all(one.passed for one in verdicts), verdicts
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("alone")
 def test_what_there_is_no_time_for_fails(cuda: CudaBackend, made: list[Sample]) -> None:
     known = [one for one in made if one.name in ("tanh", "eq")]
@@ -111,7 +111,7 @@ def test_what_there_is_no_time_for_fails(cuda: CudaBackend, made: list[Sample]) 
     assert str(first) == "FAIL  2 samples  5 minutes were too short for them"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("alone")
 def test_what_is_wrong_fails_and_says_how(cuda: CudaBackend) -> None:
     def near(x: Any) -> Any:

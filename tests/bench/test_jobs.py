@@ -22,6 +22,7 @@ def crew() -> Iterator[Crew]:
         crew.end()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_has_losses_and_steps_that_can_be_timed(job: str, crew: Crew) -> None:
     losses = crew.losses(job)
