@@ -200,7 +200,7 @@ def pytest_xdist_make_scheduler(config, log):
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_a_run_in_which_processes_crash_ends_and_runs_all_but_what_crashed(tmp_path: Path) -> None:
     # The first two processes crash together at the beginning, and the third after many files.
     for number in range(24):
@@ -213,7 +213,7 @@ def test_a_run_in_which_processes_crash_ends_and_runs_all_but_what_crashed(tmp_p
     assert "3 failed, 69 passed" in ran.stdout.splitlines()[-1], ran.stdout + ran.stderr
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_the_summary_is_that_of_one_process() -> None:
     files = [f"tests/{file}" for file in FILES]
     words = ["-m", "pytest", "-p", "no:cacheprovider", "-k", NAMES, *files]

@@ -216,7 +216,7 @@ def make_tree(root: Path) -> None:
     (root / "pyproject.toml").write_text(config)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("forked_pytest")
 def test_survivors_are_told_with_who_looked(tmp_path: Path) -> None:
     make_tree(tmp_path)
@@ -238,7 +238,7 @@ def test_survivors_are_told_with_who_looked(tmp_path: Path) -> None:
     assert (tmp_path / "fastdist" / "small" / "sums.py").read_text() == PRODUCT
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("forked_pytest")
 def test_a_room_whose_tests_all_fail_is_no_room_to_break(tmp_path: Path) -> None:
     make_tree(tmp_path)
@@ -248,7 +248,7 @@ def test_a_room_whose_tests_all_fail_is_no_room_to_break(tmp_path: Path) -> None
         list(mutate.look_at(tmp_path, SMALL, mutants[:1], 1))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("forked_pytest")
 def test_functions_are_broken_in_a_process_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir(), (tmp_path / "copy").mkdir()
@@ -277,7 +277,7 @@ def test_functions_are_broken_in_a_process_that_is_there(tmp_path: Path) -> None
         warm.close()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_tests_hear_ctrl_c_where_a_shell_has_put_the_run_in_the_background(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir(), (tmp_path / "copy").mkdir()
     make_tree(tmp_path / "tree")
@@ -299,7 +299,7 @@ def test_files_of_tests_can_be_left_out(tmp_path: Path) -> None:
     assert replace(SMALL, without="long").test_files(tmp_path) == names[1:]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("forked_pytest")
 def test_a_run_goes_on_where_one_before_it_was_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -326,7 +326,7 @@ def test_a_run_goes_on_where_one_before_it_was_ended(
     assert known.lines()[1] == ["tests/small/test_sums.py"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("forked_pytest")
 def test_tests_that_ran_a_file_are_asked_after_it_has_changed(tmp_path: Path) -> None:
     make_tree(tmp_path)
@@ -343,7 +343,7 @@ def test_tests_that_ran_a_file_are_asked_after_it_has_changed(tmp_path: Path) ->
     ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("forked_pytest")
 def test_a_test_that_fails_once_has_not_noticed_a_break(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

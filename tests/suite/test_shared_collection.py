@@ -74,7 +74,7 @@ def run(folder: Path, *words: str, ends: str = "") -> tuple[str, list[list[str]]
     return done.stdout + done.stderr, [line.split(" ") for line in imports]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_one_process_imports_all_files_and_the_other_those_that_it_runs(tmp_path: Path) -> None:
     said, imports = run(tmp_path)
     assert "FAILED test_3.py::test_it[2]" in said and "1 failed, 39 passed" in said
@@ -85,7 +85,7 @@ def test_one_process_imports_all_files_and_the_other_those_that_it_runs(tmp_path
     assert {set_by for _, _, set_by in imports} == {""}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_what_is_deselected_is_so_in_each_process(tmp_path: Path) -> None:
     said, _ = run(tmp_path, "-k", "other", "--deselect", "test_2.py::test_other[0]")
     assert "15 passed" in said and "failed" not in said
@@ -99,14 +99,14 @@ def test_tests_that_are_named_are_collected_by_each_process() -> None:
         assert (session.perform_collect != "whole") == is_shared
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_where_the_one_that_collects_ends_another_one_does(tmp_path: Path) -> None:
     said, _ = run(tmp_path, ends=ENDS)
     assert (tmp_path / "ended").exists()
     assert "1 failed, 39 passed" in said, said
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_a_file_that_cannot_be_collected_is_an_error_once(tmp_path: Path) -> None:
     said, _ = run(tmp_path, ends='if __name__ == "test_4":\n    import no_such_module')
     assert said.count("ERROR test_4.py") == 1 and "35" in said, said

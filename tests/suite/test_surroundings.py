@@ -50,7 +50,7 @@ def test_the_tests_do_without_what_is_set_aside() -> None:
 OF_ONE_NODE = "tests/launch/test_secrets.py::test_a_job_of_one_node_runs_with_certificates"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_jobs_of_the_tests_run_inside_a_job_with_a_secret() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n0", "-q", "-x", OF_ONE_NODE],

@@ -27,7 +27,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_files_of_tests_that_need_sockets_are_left_out_and_counted() -> None:
     files = ["tests/graph/test_modes.py", "tests/distributed/sockets/test_options.py"]
     assert all((ROOT / file).exists() for file in files)
@@ -38,7 +38,7 @@ def test_files_of_tests_that_need_sockets_are_left_out_and_counted() -> None:
     assert "deselected 1, files of tests: pyzmq is not installed" in ended.stdout
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_another_error_of_a_file_is_still_one(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import no_such_package\n")
     words = [str(tmp_path / "test_broken.py"), "-n", "0", "-q", "-p", "tests.conftest"]
@@ -47,7 +47,7 @@ def test_another_error_of_a_file_is_still_one(tmp_path: Path) -> None:
     assert "No module named 'no_such_package'" in ended.stdout
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_benchmarks_that_need_sockets_are_left_out_in_words() -> None:
     ended = run(
         "import runpy; sys.argv = ['bench', 'rpc']; runpy.run_module('bench', run_name='__main__')"
