@@ -370,15 +370,14 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the absolute value of each element; the gradient at 0 is 0.
 
+    Raises  NotImplementedError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape. For complex input, the tensor is real.
-
-    Raises:
-        NotImplementedError: input is bool.
 
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -387,15 +386,14 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def abs_(input: Tensor) -> Tensor:
     """Return the absolute value of each element; the gradient at 0 is 0.
 
+    Raises  NotImplementedError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape. For complex input, the tensor is real.
-
-    Raises:
-        NotImplementedError: input is bool.
 
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -404,15 +402,14 @@ def abs_(input: Tensor) -> Tensor:
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the absolute value of each element; the gradient at 0 is 0.
 
+    Raises  NotImplementedError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape. For complex input, the tensor is real.
-
-    Raises:
-        NotImplementedError: input is bool.
 
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -450,6 +447,8 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
     """Return input + alpha * other.
 
     Shape   (...), (...) -> broadcast
+    Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+            nor a number
 
     Args:
         input: The tensor.
@@ -459,10 +458,6 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
-        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -496,6 +491,8 @@ def adjoint(input: Tensor) -> Tensor:
 def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return whether all elements over dim are nonzero; True if there are no elements.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
@@ -505,15 +502,14 @@ def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
     Returns:
         A tensor of bool, or of uint8 if input is uint8.
 
-    Raises:
-        IndexError: dim is out of range.
-
     Example:
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
         tensor([False,  True])
     """
 def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:
     """Return whether |input - other| <= atol + rtol * |other| for all elements, as a Python bool.
+
+    Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
 
     Args:
         input: The tensor.
@@ -522,9 +518,6 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
         atol: The absolute tolerance.
         equal_nan: Whether NaN is close to NaN.
 
-    Raises:
-        RuntimeError: The dtypes differ, or the shapes do not broadcast.
-
     Example:
         >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
         True
@@ -532,15 +525,14 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
 def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the maximum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
+    Raises  IndexError if dim is out of range, or an axis to reduce has no elements;
+            NotImplementedError if input is complex
+
     Args:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range, or an axis to reduce has no elements.
-        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -549,15 +541,14 @@ def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
 def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the minimum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
+    Raises  IndexError if dim is out of range, or an axis to reduce has no elements;
+            NotImplementedError if input is complex
+
     Args:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range, or an axis to reduce has no elements.
-        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -572,6 +563,8 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return whether any element over dim is nonzero; False if there are no elements.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
@@ -580,9 +573,6 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
 
     Returns:
         A tensor of bool, or of uint8 if input is uint8.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -672,6 +662,9 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
     """Return the index of the maximum, along dim or in the flattened tensor. Of several equal
     maxima, the first index is returned.
 
+    Raises  IndexError if dim is out of range, or input has no elements; RuntimeError if input is
+            bool or complex
+
     Args:
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
@@ -680,10 +673,6 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
 
     Returns:
         A tensor of int64.
-
-    Raises:
-        IndexError: dim is out of range, or input has no elements.
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -693,6 +682,9 @@ def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
     """Return the index of the minimum, along dim or in the flattened tensor. Of several equal
     minima, the first index is returned.
 
+    Raises  IndexError if dim is out of range, or input has no elements; RuntimeError if input is
+            bool or complex
+
     Args:
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
@@ -702,16 +694,14 @@ def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
     Returns:
         A tensor of int64.
 
-    Raises:
-        IndexError: dim is out of range, or input has no elements.
-        RuntimeError: input is bool or complex.
-
     Example:
         >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
         tensor([0, 1])
     """
 def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the indices that sort input along dim.
+
+    Raises  IndexError if dim is out of range; NotImplementedError if input is complex
 
     Args:
         input: The tensor.
@@ -722,10 +712,6 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
 
     Returns:
         A tensor of int64 of the shape of input.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is complex.
 
     Example:
         >>> torch.argsort(torch.tensor([3, 1, 2]))
@@ -745,6 +731,8 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..
     """Return data as a Tensor. Memory is shared with a Tensor, a CPU array or a GPU array
     (`__cuda_array_interface__`) that has the right dtype and device.
 
+    Raises  ValueError if lists have unequal lengths; TypeError if a value is not a number
+
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
         dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
@@ -753,10 +741,6 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..
 
     Returns:
         data itself if data is a tensor of the right dtype and device; otherwise a new tensor.
-
-    Raises:
-        ValueError: Lists have unequal lengths.
-        TypeError: A value is not a number.
 
     Example:
         >>> x = torch.ones(2)
@@ -865,6 +849,8 @@ def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the products of two batches of matrices.
 
+    Raises  RuntimeError if an argument does not have three axes, or the sizes do not fit
+
     Args:
         input: The tensor.
         mat2: The right matrices, of shape (b, k, m).
@@ -872,9 +858,6 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Returns:
         A tensor of shape (b, n, m), for an input of shape (b, n, k).
-
-    Raises:
-        RuntimeError: An argument does not have three axes, or the sizes do not fit.
 
     Example:
         >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
@@ -887,12 +870,11 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
 def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
     """Return a view of input broadcast to this size.
 
+    Raises  RuntimeError if an axis of input has neither length 1 nor the length given in size
+
     Args:
         input: The tensor.
         size: The shape of the result, as a tuple.
-
-    Raises:
-        RuntimeError: An axis of input has neither length 1 nor the length given in size.
 
     Example:
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -943,6 +925,7 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
     Note    for equal rows, the gradient is 0, and second derivatives are correct for functions
             that are smooth in the squares of Euclidean distances and NaN for other functions. For
             equal rows, forward mode supports only squares, unless create_graph records a gradient
+    Raises  RuntimeError if the last axes differ, the batches do not broadcast, or p is negative
 
     Args:
         x1: The first points, one in each row.
@@ -951,9 +934,6 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
         compute_mode: Whether distances of order 2 come from a matrix product, or from differences
             of rows, which is more precise. By default, up to 25 rows use differences.
 
-    Raises:
-        RuntimeError: The last axes differ, the batches do not broadcast, or p is negative.
-
     Example:
         >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
         tensor([[5.]])
@@ -961,12 +941,11 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return each element rounded up to an integer; the gradient is 0.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.ceil(torch.tensor([1.2, -1.2]))
@@ -975,12 +954,11 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def ceil_(input: Tensor) -> Tensor:
     """Return each element rounded up to an integer; the gradient is 0.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.ceil(torch.tensor([1.2, -1.2]))
@@ -1014,14 +992,13 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, 
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return at most `chunks` views along dim, all of the same length except the last one.
 
+    Raises  RuntimeError if chunks is not positive, or input has no axes; IndexError if dim is out
+            of range
+
     Args:
         input: The tensor.
         chunks: The number of views to make.
         dim: The axis to divide.
-
-    Raises:
-        RuntimeError: chunks is not positive, or input has no axes.
-        IndexError: dim is out of range.
 
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -1031,14 +1008,13 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
     one may be None.
 
+    Raises  RuntimeError if both bounds are None
+
     Args:
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: Both bounds are None.
 
     Example:
         >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
@@ -1053,14 +1029,12 @@ def clamp_max_(input: Tensor, max: Scalar | None) -> Tensor:
 def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
     """Return the larger of each element and the bound `min`.
 
+    Raises  NotImplementedError if input is complex; RuntimeError if the shapes do not broadcast
+
     Args:
         input: The tensor.
         min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is complex.
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
@@ -1072,14 +1046,13 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
     """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
     one may be None.
 
+    Raises  RuntimeError if both bounds are None
+
     Args:
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: Both bounds are None.
 
     Example:
         >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
@@ -1090,15 +1063,14 @@ def clip_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
     """Return a copy of input with the same order of axes in memory. Gradients pass to input.
 
+    Raises  RuntimeError if memory_format is channels_last, and input does not have four axes
+
     Args:
         input: The tensor.
         memory_format: The order of the elements in memory; None means input's order.
 
     Returns:
         A new tensor. Its gradient is passed on to input. For a leaf, call `detach().clone()`.
-
-    Raises:
-        RuntimeError: memory_format is channels_last, and input does not have four axes.
 
     Example:
         >>> x = torch.ones(2)
@@ -1182,6 +1154,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
+    Raises  RuntimeError if the channels or the dtypes do not fit the weight, the kernel is larger
+            than the padded image, or input has neither 3 nor 4 axes
 
     Args:
         input: The tensor.
@@ -1192,10 +1166,6 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
             "valid".
         dilation: The distance between neighbouring elements of the kernel.
         groups: The number of groups into which the channels are divided.
-
-    Raises:
-        RuntimeError: The channels or the dtypes do not fit the weight, the kernel is larger than
-            the padded image, or input has neither 3 nor 4 axes.
 
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
@@ -1230,15 +1200,14 @@ def corrcoef(input: Tensor) -> Tensor:
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the cosine of each element; the elements are angles in radians.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -1247,15 +1216,14 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def cos_(input: Tensor) -> Tensor:
     """Return the cosine of each element; the elements are angles in radians.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -1292,15 +1260,13 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, 
     """Return the cumulative sum along dim.
 
     Dtype   integers and bool are added in int64; floating -> the same
+    Raises  IndexError if dim is out of range
 
     Args:
         input: The tensor.
         dim: The axis along which to add.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
@@ -1326,13 +1292,12 @@ def detach_(input: Tensor) -> Tensor:
 def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
+    Raises  RuntimeError if input has neither one nor two axes
+
     Args:
         input: The tensor.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input has neither one nor two axes.
 
     Example:
         >>> torch.diag(torch.tensor([1, 2]))
@@ -1365,6 +1330,8 @@ def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Te
     """Return the n-th differences between neighbours along dim. First, `prepend` and `append` are
     joined to input.
 
+    Raises  RuntimeError if input has no axes, or n is negative; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         n: How many times to take differences.
@@ -1372,10 +1339,6 @@ def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Te
         prepend: A tensor to insert before input; nothing if None.
         append: A tensor to append to input; nothing if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input has no axes, or n is negative.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -1388,6 +1351,9 @@ def dist(input: Tensor, other: Tensor, p: builtins.float = 2) -> Tensor:
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
+    Raises  RuntimeError if the shapes do not broadcast, or rounding_mode is unknown; RuntimeError
+            if integers are divided by 0 with a rounding_mode
+
     Args:
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
@@ -1397,10 +1363,6 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
     Returns:
         A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
         the quotient has the default dtype.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-        RuntimeError: Integers are divided by 0 with a rounding_mode.
 
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
@@ -1411,6 +1373,9 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
 def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
+    Raises  RuntimeError if the shapes do not broadcast, or rounding_mode is unknown; RuntimeError
+            if integers are divided by 0 with a rounding_mode
+
     Args:
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
@@ -1421,10 +1386,6 @@ def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, 
         A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
         the quotient has the default dtype.
 
-    Raises:
-        RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-        RuntimeError: Integers are divided by 0 with a rounding_mode.
-
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
         tensor([ 3.5000, -3.5000])
@@ -1434,13 +1395,13 @@ def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, 
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the inner product of two vectors.
 
+    Raises  RuntimeError if an argument does not have one axis, the lengths differ, or the dtypes
+            differ
+
     Args:
         input: The tensor.
         tensor: The second vector.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
 
     Example:
         >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -1461,6 +1422,8 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     Operands are multiplied from left to right, each time by one batched matrix product. Integers
     may replace letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
 
+    Raises  RuntimeError if the equation is invalid, or does not fit the shapes of the operands
+
     Args:
         equation: One letter for each axis of each operand, "," between operands, and "->" before
             the axes of the result.
@@ -1468,9 +1431,6 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
 
     Returns:
         A tensor with the axes of the result, in their order.
-
-    Raises:
-        RuntimeError: The equation is invalid, or does not fit the shapes of the operands.
 
     Example:
         >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
@@ -1482,6 +1442,8 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
 def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None, out: Tensor | None = None) -> Tensor:
     """Return a tensor with uninitialized elements.
 
+    Raises  RuntimeError if a length is negative; TypeError if a length is not an integer
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype of the result; the default dtype if None.
@@ -1492,10 +1454,6 @@ def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         memory_format: The order of the elements in memory; row-major if None.
         out: A tensor into which the result is written; a new one if None.
 
-    Raises:
-        RuntimeError: A length is negative.
-        TypeError: A length is not an integer.
-
     Example:
         >>> torch.empty(2, 3).shape
         fastdist.Size([2, 3])
@@ -1503,6 +1461,8 @@ def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
 def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
     """Return a tensor with uninitialized elements and the shape, strides, dtype and device of
     input.
+
+    Raises  TypeError if input is not a tensor
 
     Args:
         input: The tensor.
@@ -1513,15 +1473,14 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; None means input's order.
 
-    Raises:
-        TypeError: input is not a tensor.
-
     Example:
         >>> torch.empty_like(torch.ones(2, 3)).shape
         fastdist.Size([2, 3])
     """
 def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether elements are equal; NaN is not equal to anything.
+
+    Raises  RuntimeError if the shapes do not broadcast
 
     Args:
         input: The tensor.
@@ -1531,9 +1490,6 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Returns:
         A tensor of bool.
 
-    Raises:
-        RuntimeError: The shapes do not broadcast.
-
     Example:
         >>> torch.eq(torch.tensor([1, 2]), 2)
         tensor([False,  True])
@@ -1541,12 +1497,11 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
 def equal(input: Tensor, other: Tensor) -> builtins.bool:
     """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 
+    Raises  TypeError if other is not a tensor
+
     Args:
         input: The tensor.
         other: The tensor to compare with.
-
-    Raises:
-        TypeError: other is not a tensor.
 
     Example:
         >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
@@ -1565,15 +1520,14 @@ def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return e to the power of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -1586,15 +1540,14 @@ def exp2_(input: Tensor) -> Tensor:
 def exp_(input: Tensor) -> Tensor:
     """Return e to the power of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -1607,6 +1560,8 @@ def expm1_(input: Tensor) -> Tensor:
 def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return an (n, m) matrix with ones on the main diagonal and zeros elsewhere.
 
+    Raises  RuntimeError if n or m is negative
+
     Args:
         n: The number of rows.
         m: The number of columns; n if None.
@@ -1616,9 +1571,6 @@ def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | No
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: n or m is negative.
 
     Example:
         >>> torch.eye(2)
@@ -1637,14 +1589,13 @@ def fix_(input: Tensor) -> Tensor:
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim merged, as a view where possible.
 
+    Raises  IndexError if start_dim or end_dim is out of range; RuntimeError if start_dim comes
+            after end_dim
+
     Args:
         input: The tensor.
         start_dim: The first axis to merge.
         end_dim: The last axis to merge.
-
-    Raises:
-        IndexError: start_dim or end_dim is out of range.
-        RuntimeError: start_dim comes after end_dim.
 
     Example:
         >>> torch.zeros(2, 3, 4).flatten(1).shape
@@ -1653,13 +1604,11 @@ def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = 
 def flip(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a copy with the order of elements along dims reversed.
 
+    Raises  IndexError if an axis is out of range; RuntimeError if an axis is given twice
+
     Args:
         input: The tensor.
         *dims: The axes, as numbers or as one tuple.
-
-    Raises:
-        IndexError: An axis is out of range.
-        RuntimeError: An axis is given twice.
 
     Example:
         >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
@@ -1677,12 +1626,11 @@ def float_power(input: Scalar, exponent: Scalar, *, out: Tensor | None = None) -
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return each element rounded down to an integer; the gradient is 0.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -1691,12 +1639,11 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def floor_(input: Tensor) -> Tensor:
     """Return each element rounded down to an integer; the gradient is 0.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -1745,6 +1692,9 @@ def from_numpy(array: NDArray) -> Tensor:
 def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return a tensor of this size, filled with fill_value.
 
+    Raises  TypeError if size is not a tuple of integers, or fill_value is not a number;
+            RuntimeError if a length is negative
+
     Args:
         size: The lengths of the axes, as a tuple.
         fill_value: The number.
@@ -1756,10 +1706,6 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
 
-    Raises:
-        TypeError: size is not a tuple of integers, or fill_value is not a number.
-        RuntimeError: A length is negative.
-
     Example:
         >>> torch.full((2, 2), 7)
         tensor([[7, 7],
@@ -1767,6 +1713,8 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
     """
 def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
     """Return a tensor filled with fill_value, with the shape, strides, dtype and device of input.
+
+    Raises  TypeError if fill_value is not a number
 
     Args:
         input: The tensor.
@@ -1778,15 +1726,15 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; None means input's order.
 
-    Raises:
-        TypeError: fill_value is not a number.
-
     Example:
         >>> torch.full_like(torch.zeros(2), 7)
         tensor([7., 7.])
     """
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return elements of input at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
+
+    Raises  RuntimeError if an index is out of range, or index has a wrong dtype or number of axes;
+            IndexError if dim is out of range
 
     Args:
         input: The tensor.
@@ -1796,10 +1744,6 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
 
     Returns:
         A tensor of the shape of index and the dtype of input.
-
-    Raises:
-        RuntimeError: An index is out of range, or index has a wrong dtype or number of axes.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -1822,6 +1766,8 @@ def geqrf(input: Tensor, *, out: Any = None) -> return_types.geqrf:
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the outer product: each element of one vector times each element of another.
 
+    Raises  RuntimeError if an argument does not have one axis
+
     Args:
         input: The tensor.
         vec2: The second vector.
@@ -1829,9 +1775,6 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m), for vectors of n and m elements.
-
-    Raises:
-        RuntimeError: An argument does not have one axis.
 
     Example:
         >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -1933,12 +1876,11 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the inverse; an alias of linalg.inv.
 
+    Raises  RuntimeError if the matrices are not square, or one is singular
+
     Args:
         input: A square matrix, or a batch of square matrices.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: The matrices are not square, or one is singular.
 
     Example:
         >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1952,11 +1894,10 @@ def is_conj(input: Tensor) -> builtins.bool:
 def is_floating_point(input: Tensor) -> builtins.bool:
     """Return whether the dtype of input is floating.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
-
-    Raises:
-        TypeError: input is not a tensor.
 
     Example:
         >>> torch.is_floating_point(torch.ones(1))
@@ -1986,6 +1927,8 @@ def is_tensor(obj: Any) -> builtins.bool:
 def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
     """Return whether |input - other| <= atol + rtol * |other|, element by element.
 
+    Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
+
     Args:
         input: The tensor.
         other: The tensor to compare with.
@@ -1996,9 +1939,6 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
     Returns:
         A tensor of bool.
 
-    Raises:
-        RuntimeError: The dtypes differ, or the shapes do not broadcast.
-
     Example:
         >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
         tensor([ True, False])
@@ -2006,15 +1946,14 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return whether input is neither infinite nor NaN.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
@@ -2025,15 +1964,14 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = Fa
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return whether input is inf or -inf.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
@@ -2042,15 +1980,14 @@ def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return whether input is NaN.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isnan(torch.tensor([1.0, float("nan")]))
@@ -2077,6 +2014,8 @@ def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: bu
 def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
     """Return input normalized to mean 0 and variance 1 over its last axes, times weight, plus bias.
 
+    Raises  RuntimeError if the last axes of input are not normalized_shape
+
     Args:
         input: The tensor.
         normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
@@ -2084,9 +2023,6 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
         bias: A summand for each element, or None.
         eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
-
-    Raises:
-        RuntimeError: The last axes of input are not normalized_shape.
 
     Example:
         >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
@@ -2132,6 +2068,8 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return `steps` evenly spaced numbers from start to end, both included.
 
+    Raises  RuntimeError if steps is negative
+
     Args:
         start: The first number.
         end: The last number.
@@ -2143,9 +2081,6 @@ def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLik
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
 
-    Raises:
-        RuntimeError: steps is negative.
-
     Example:
         >>> torch.linspace(0, 1, 5)
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
@@ -2153,15 +2088,14 @@ def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLik
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -2170,15 +2104,14 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log10(torch.tensor([100.0]))
@@ -2187,15 +2120,14 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log10_(input: Tensor) -> Tensor:
     """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log10(torch.tensor([100.0]))
@@ -2204,15 +2136,14 @@ def log10_(input: Tensor) -> Tensor:
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the natural logarithm of 1 plus each element, precise near 0.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -2221,15 +2152,14 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log1p_(input: Tensor) -> Tensor:
     """Return the natural logarithm of 1 plus each element, precise near 0.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -2238,15 +2168,14 @@ def log1p_(input: Tensor) -> Tensor:
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -2255,15 +2184,14 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log2_(input: Tensor) -> Tensor:
     """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -2272,15 +2200,14 @@ def log2_(input: Tensor) -> Tensor:
 def log_(input: Tensor) -> Tensor:
     """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -2290,16 +2217,14 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     """Return log(softmax(input)) along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+    Raises  NotImplementedError if input is not floating-point, and dtype is None; IndexError if dim
+            is out of range
 
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is not floating-point, and dtype is None.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -2318,6 +2243,8 @@ def logdet(input: Tensor) -> Tensor:
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether the elements of input and other are both nonzero.
 
+    Raises  RuntimeError if the shapes do not broadcast
+
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
@@ -2325,9 +2252,6 @@ def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) ->
 
     Returns:
         A tensor of bool.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
@@ -2363,14 +2287,13 @@ def logspace(start: Scalar, end: Scalar, steps: builtins.int, base: builtins.flo
 def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
@@ -2401,14 +2324,14 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = T
 def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input with the elements replaced by `value` where mask is true.
 
+    Raises  RuntimeError if mask is not bool, the shapes do not broadcast, or value is not one
+            number
+
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2439,16 +2362,14 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
     Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
             counts as a row on the left and as a column on the right, and its axis is dropped
+    Raises  RuntimeError if the inner axes have different lengths, the batch axes do not broadcast,
+            an operand has no axis (use mul), or the dtypes differ; NotImplementedError if the dtype
+            is bool
 
     Args:
         input: The left operand, with at least one axis, of any dtype but bool.
         other: The right operand, of the same dtype, with at least one axis.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: The inner axes have different lengths, the batch axes do not broadcast, an
-            operand has no axis (use mul), or the dtypes differ.
-        NotImplementedError: The dtype is bool.
 
     Example:
         >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2467,6 +2388,8 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
     second tensor, return the elementwise maximum of both tensors.
 
+    Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2477,10 +2400,6 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
         the result is NaN.
-
-    Raises:
-        RuntimeError: The tensor has no elements.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2494,6 +2413,8 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
     second tensor, return the elementwise maximum of both tensors.
 
+    Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2504,10 +2425,6 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
         the result is NaN.
-
-    Raises:
-        RuntimeError: The tensor has no elements.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2521,6 +2438,8 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
     second tensor, return the elementwise maximum of both tensors.
 
+    Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2531,10 +2450,6 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
         the result is NaN.
-
-    Raises:
-        RuntimeError: The tensor has no elements.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2575,6 +2490,9 @@ def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: S
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the larger of two elements; NaN if either is NaN. Equal elements share the gradient.
 
+    Raises  NotImplementedError if an argument is complex; RuntimeError if the shapes do not
+            broadcast
+
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
@@ -2582,10 +2500,6 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-    Raises:
-        NotImplementedError: An argument is complex.
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
@@ -2615,6 +2529,9 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
 def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
+    Raises  IndexError if dim is out of range, or the axis has no elements; RuntimeError if input is
+            bool or complex
+
     Args:
         input: The tensor.
         dim: The axis; all elements if None.
@@ -2623,10 +2540,6 @@ def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`.
-
-    Raises:
-        IndexError: dim is out of range, or the axis has no elements.
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.median(torch.tensor([3, 1, 4, 2]))
@@ -2636,6 +2549,9 @@ def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
 def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median:
     """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
+    Raises  IndexError if dim is out of range, or the axis has no elements; RuntimeError if input is
+            bool or complex
+
     Args:
         input: The tensor.
         dim: The axis; all elements if None.
@@ -2644,10 +2560,6 @@ def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, ou
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`.
-
-    Raises:
-        IndexError: dim is out of range, or the axis has no elements.
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.median(torch.tensor([3, 1, 4, 2]))
@@ -2674,6 +2586,8 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
     second tensor, return the elementwise minimum of both tensors.
 
+    Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2684,10 +2598,6 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
         the result is NaN.
-
-    Raises:
-        RuntimeError: The tensor has no elements.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2701,6 +2611,8 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
     second tensor, return the elementwise minimum of both tensors.
 
+    Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2711,10 +2623,6 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
         the result is NaN.
-
-    Raises:
-        RuntimeError: The tensor has no elements.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2728,6 +2636,8 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
     second tensor, return the elementwise minimum of both tensors.
 
+    Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2739,10 +2649,6 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
         the result is NaN.
 
-    Raises:
-        RuntimeError: The tensor has no elements.
-        IndexError: dim is out of range.
-
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
         >>> torch.min(x)
@@ -2753,6 +2659,9 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
 def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the smaller of two elements; NaN if either is NaN. Equal elements share the gradient.
 
+    Raises  NotImplementedError if an argument is complex; RuntimeError if the shapes do not
+            broadcast
+
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
@@ -2761,16 +2670,14 @@ def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
 
-    Raises:
-        NotImplementedError: An argument is complex.
-        RuntimeError: The shapes do not broadcast.
-
     Example:
         >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))
         tensor([1, 2])
     """
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the product of two matrices.
+
+    Raises  RuntimeError if an argument is not a matrix, the inner axes differ, or the dtypes differ
 
     Args:
         input: The tensor.
@@ -2779,9 +2686,6 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m), for an input of shape (n, k).
-
-    Raises:
-        RuntimeError: An argument is not a matrix, the inner axes differ, or the dtypes differ.
 
     Example:
         >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
@@ -2796,14 +2700,13 @@ def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, 
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with the axes `source` moved to the positions `destination`.
 
+    Raises  IndexError if an axis is out of range; RuntimeError if source and destination differ in
+            length, or an axis is given twice
+
     Args:
         input: The tensor.
         source: One axis or several axes.
         destination: The new position of each axis in `source`.
-
-    Raises:
-        IndexError: An axis is out of range.
-        RuntimeError: source and destination differ in length, or an axis is given twice.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -2812,14 +2715,13 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with the axes `source` moved to the positions `destination`.
 
+    Raises  IndexError if an axis is out of range; RuntimeError if source and destination differ in
+            length, or an axis is given twice
+
     Args:
         input: The tensor.
         source: One axis or several axes.
         destination: The new position of each axis in `source`.
-
-    Raises:
-        IndexError: An axis is out of range.
-        RuntimeError: source and destination differ in length, or an axis is given twice.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -2831,6 +2733,8 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input * other.
 
     Shape   (...), (...) -> broadcast
+    Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+            nor a number
 
     Args:
         input: The tensor.
@@ -2839,10 +2743,6 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
-        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2871,6 +2771,8 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Te
     """Return input * other.
 
     Shape   (...), (...) -> broadcast
+    Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+            nor a number
 
     Args:
         input: The tensor.
@@ -2879,10 +2781,6 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Te
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
-        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2895,15 +2793,14 @@ def mvlgamma(input: Tensor, p: builtins.int, *, out: Tensor | None = None) -> Te
 def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return input with NaN and infinities replaced by numbers.
 
+    Raises  TypeError if nan, posinf or neginf is not a number
+
     Args:
         input: The tensor.
         nan: The replacement for NaN; 0 if None.
         posinf: The replacement for inf; the largest finite number of the dtype if None.
         neginf: The replacement for -inf; the smallest (negative) finite number if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        TypeError: nan, posinf or neginf is not a number.
 
     Example:
         >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
@@ -2933,15 +2830,14 @@ def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = No
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
     """Return a view of `length` elements along dim, from index start on.
 
+    Raises  IndexError if dim or start is out of range; RuntimeError if start + length is beyond the
+            axis, or length is negative
+
     Args:
         input: The tensor.
         dim: The axis.
         start: The first index.
         length: The number of indices.
-
-    Raises:
-        IndexError: dim or start is out of range.
-        RuntimeError: start + length is beyond the axis, or length is negative.
 
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
@@ -2967,12 +2863,11 @@ def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return each element with the opposite sign.
 
+    Raises  RuntimeError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -2981,12 +2876,11 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def neg_(input: Tensor) -> Tensor:
     """Return each element with the opposite sign.
 
+    Raises  RuntimeError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -2995,12 +2889,11 @@ def neg_(input: Tensor) -> Tensor:
 def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return each element with the opposite sign.
 
+    Raises  RuntimeError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -3009,12 +2902,11 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def negative_(input: Tensor) -> Tensor:
     """Return each element with the opposite sign.
 
+    Raises  RuntimeError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -3127,6 +3019,8 @@ def numel(input: Tensor) -> builtins.int:
 def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return a tensor filled with ones.
 
+    Raises  RuntimeError if a length is negative; TypeError if a length is not an integer
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype of the result; the default dtype if None.
@@ -3136,10 +3030,6 @@ def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | No
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
 
-    Raises:
-        RuntimeError: A length is negative.
-        TypeError: A length is not an integer.
-
     Example:
         >>> torch.ones(2, 3)
         tensor([[1., 1., 1.],
@@ -3147,6 +3037,8 @@ def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | No
     """
 def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
     """Return a tensor of ones with the shape, strides, dtype and device of input.
+
+    Raises  TypeError if input is not a tensor
 
     Args:
         input: The tensor.
@@ -3156,9 +3048,6 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; None means input's order.
-
-    Raises:
-        TypeError: input is not a tensor.
 
     Example:
         >>> torch.ones_like(torch.zeros(2, dtype=torch.int64))
@@ -3177,6 +3066,8 @@ def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: builtins.bool = T
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the outer product: each element of one vector times each element of another.
 
+    Raises  RuntimeError if an argument does not have one axis
+
     Args:
         input: The tensor.
         vec2: The second vector.
@@ -3184,9 +3075,6 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m), for vectors of n and m elements.
-
-    Raises:
-        RuntimeError: An argument does not have one axis.
 
     Example:
         >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -3207,12 +3095,11 @@ def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
 def permute(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a view with the axes in the order dims.
 
+    Raises  RuntimeError if an axis is missing or given twice
+
     Args:
         input: The tensor.
         *dims: All axes in their new order, as numbers or as one tuple.
-
-    Raises:
-        RuntimeError: An axis is missing or given twice.
 
     Example:
         >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
@@ -3279,6 +3166,7 @@ def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool 
     """Return the product over dim, or over all axes.
 
     Dtype   integers and bool are multiplied in int64; floating -> the same
+    Raises  IndexError if dim is out of range
 
     Args:
         input: The tensor.
@@ -3286,9 +3174,6 @@ def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool 
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the products and of the result; int64 for integers if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -3466,15 +3351,14 @@ def real(input: Tensor) -> Tensor:
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 divided by each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -3483,15 +3367,14 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def reciprocal_(input: Tensor) -> Tensor:
     """Return 1 divided by each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -3500,12 +3383,11 @@ def reciprocal_(input: Tensor) -> Tensor:
 def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the larger of 0 and each element; the gradient at 0 is 0.
 
+    Raises  RuntimeError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -3514,12 +3396,11 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def relu_(input: Tensor) -> Tensor:
     """Return the larger of 0 and each element; the gradient at 0 is 0.
 
+    Raises  RuntimeError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -3535,17 +3416,15 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | No
     """Return input with each element, or each slice along dim, repeated. With a single argument,
     which holds counts, return each index as often as its count.
 
+    Raises  RuntimeError if a count is negative or not an integer, or there is not one count for
+            each slice; IndexError if dim is out of range
+
     Args:
         input: The tensor; or the counts, if repeats is left out.
         repeats: A count for all, or a tensor with one count for each element or slice. If None,
             input has the counts, and the result is indices.
         dim: The axis; if None, input is flattened.
         output_size: The length of the result; computed if None, for which the call waits for a GPU.
-
-    Raises:
-        RuntimeError: A count is negative or not an integer, or there is not one count for each
-            slice.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -3607,13 +3486,12 @@ def rot90(input: Tensor, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
 def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
     """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
@@ -3630,15 +3508,14 @@ def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 divided by the square root of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -3647,15 +3524,14 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def rsqrt_(input: Tensor) -> Tensor:
     """Return 1 divided by the square root of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -3696,6 +3572,7 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
     inserted at the end.
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
+    Raises  RuntimeError if the leading axes differ, or sorted_sequence has no axes
 
     Args:
         sorted_sequence: Rows in ascending order.
@@ -3709,9 +3586,6 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
     Returns:
         A tensor in the shape of input; its dtype is int64 or, with out_int32, int32.
 
-    Raises:
-        RuntimeError: The leading axes differ, or sorted_sequence has no axes.
-
     Example:
         >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
         tensor([1, 3])
@@ -3719,13 +3593,12 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
 def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
     """Return a view of the elements at one index along dim; the view does not have that axis.
 
+    Raises  IndexError if dim or index is out of range
+
     Args:
         input: The tensor.
         dim: The axis to remove.
         index: The index along dim.
-
-    Raises:
-        IndexError: dim or index is out of range.
 
     Example:
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -3744,15 +3617,14 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -3761,15 +3633,14 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sigmoid_(input: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -3778,12 +3649,11 @@ def sigmoid_(input: Tensor) -> Tensor:
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the sign of each element as -1, 0 or 1; the gradient is 0.
 
+    Raises  NotImplementedError if input is complex (use sgn)
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is complex; use sgn.
 
     Example:
         >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -3794,15 +3664,14 @@ def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the sine of each element; the elements are angles in radians.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -3811,15 +3680,14 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sin_(input: Tensor) -> Tensor:
     """Return the sine of each element; the elements are angles in radians.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -3843,16 +3711,14 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
     """Return exp(input) divided by its sum along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+    Raises  IndexError if dim is out of range; NotImplementedError if input is not floating-point,
+            and dtype is None
 
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
@@ -3863,6 +3729,8 @@ def solve(*args: Any, **kwargs: Any) -> Any:
 def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
     """Return the elements sorted along dim. NaN counts as largest; equal elements keep their order.
 
+    Raises  IndexError if dim is out of range; NotImplementedError if input is complex
+
     Args:
         input: The tensor.
         dim: The axis.
@@ -3872,10 +3740,6 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
 
     Returns:
         A pair with the fields `values` and `indices`.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is complex.
 
     Example:
         >>> torch.sort(torch.tensor([3, 1, 2]))
@@ -3895,17 +3759,16 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
     """Return views of the parts along dim, either of one length or of a list of lengths. With one
     length, the last part may be shorter.
 
+    Raises  RuntimeError if a size is negative, the sizes do not add up to the length of the axis,
+            or the one length is 0 although that of the axis is not; IndexError if dim is out of
+            range
+
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             The length may be 0 if that of the axis is 0: the result is then one empty view.
         dim: The axis to divide.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
-
-    Raises:
-        RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
-            one length is 0 although that of the axis is not.
-        IndexError: dim is out of range.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3920,15 +3783,14 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the square root of each element; NaN below 0.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -3937,15 +3799,14 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sqrt_(input: Tensor) -> Tensor:
     """Return the square root of each element; NaN below 0.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -3954,15 +3815,14 @@ def sqrt_(input: Tensor) -> Tensor:
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the square of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -3971,15 +3831,14 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def square_(input: Tensor) -> Tensor:
     """Return the square of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -3988,12 +3847,11 @@ def square_(input: Tensor) -> Tensor:
 def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
     """Return a view without the axes of length 1. If dim is given, only axes in dim are removed.
 
+    Raises  IndexError if an axis is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes to remove; if None, all axes of length 1.
-
-    Raises:
-        IndexError: An axis is out of range.
 
     Example:
         >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -4004,6 +3862,9 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
 def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return tensors of one shape joined along a new axis at dim.
 
+    Raises  RuntimeError if there are no tensors, or their shapes differ; IndexError if dim is out
+            of range
+
     Args:
         tensors: A list or tuple of tensors of one shape.
         dim: The position of the new axis in the result.
@@ -4012,10 +3873,6 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
     Returns:
         A tensor with a new axis, whose length is the number of tensors. The dtype of the result is
         the dtype to which all tensors promote.
-
-    Raises:
-        RuntimeError: There are no tensors, or their shapes differ.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)
@@ -4093,6 +3950,7 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
 
     Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
     Dtype   integers and bool are added in int64; floating -> the same
+    Raises  IndexError if an axis does not exist
 
     Args:
         input: The tensor.
@@ -4103,9 +3961,6 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
-
-    Raises:
-        IndexError: An axis does not exist.
 
     Example:
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -4182,15 +4037,14 @@ def tan_(input: Tensor) -> Tensor:
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the hyperbolic tangent of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))
@@ -4199,15 +4053,14 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def tanh_(input: Tensor) -> Tensor:
     """Return the hyperbolic tangent of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))
@@ -4265,6 +4118,9 @@ def tile(input: Tensor, *dims: Sizes) -> Tensor:
 def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> return_types.topk:
     """Return the k largest or smallest elements along dim, sorted.
 
+    Raises  IndexError if dim is out of range, or the axis has fewer than k elements; RuntimeError
+            if input is bool or complex
+
     Args:
         input: The tensor.
         k: The number of elements.
@@ -4275,10 +4131,6 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
 
     Returns:
         A pair with the fields `values` and `indices`.
-
-    Raises:
-        IndexError: dim is out of range, or the axis has fewer than k elements.
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
@@ -4294,13 +4146,12 @@ def trace(input: Any) -> Any:
 def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     """Return a view with two axes swapped.
 
+    Raises  IndexError if an axis is out of range
+
     Args:
         input: The tensor.
         dim0: The first axis.
         dim1: The second axis.
-
-    Raises:
-        IndexError: An axis is out of range.
 
     Example:
         >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
@@ -4323,13 +4174,12 @@ def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0,
 def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return a copy with zeros below the diagonal of each matrix.
 
+    Raises  RuntimeError if input has fewer than two axes
+
     Args:
         input: The tensor.
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input has fewer than two axes.
 
     Example:
         >>> torch.triu(torch.ones(2, 2))
@@ -4341,6 +4191,9 @@ def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0,
 def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
+    Raises  RuntimeError if the shapes do not broadcast, or rounding_mode is unknown; RuntimeError
+            if integers are divided by 0 with a rounding_mode
+
     Args:
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
@@ -4350,10 +4203,6 @@ def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = N
     Returns:
         A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
         the quotient has the default dtype.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-        RuntimeError: Integers are divided by 0 with a rounding_mode.
 
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
@@ -4368,12 +4217,11 @@ def trunc_(input: Tensor) -> Tensor:
 def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return a view for each index along dim; the views do not have that axis.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis to remove.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
@@ -4438,14 +4286,13 @@ def unravel_index(indices: Tensor, shape: Sizes) -> tuple[Tensor, ...]:
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return at most `chunks` views along dim, all of the same length except the last one.
 
+    Raises  RuntimeError if chunks is not positive, or input has no axes; IndexError if dim is out
+            of range
+
     Args:
         input: The tensor.
         chunks: The number of views to make.
         dim: The axis to divide.
-
-    Raises:
-        RuntimeError: chunks is not positive, or input has no axes.
-        IndexError: dim is out of range.
 
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -4455,17 +4302,16 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
     """Return views of the parts along dim, either of one length or of a list of lengths. With one
     length, the last part may be shorter.
 
+    Raises  RuntimeError if a size is negative, the sizes do not add up to the length of the axis,
+            or the one length is 0 although that of the axis is not; IndexError if dim is out of
+            range
+
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             The length may be 0 if that of the axis is 0: the result is then one empty view.
         dim: The axis to divide.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
-
-    Raises:
-        RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
-            one length is 0 although that of the axis is not.
-        IndexError: dim is out of range.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -4478,12 +4324,11 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int =
 def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
     """Return a view with a new axis of length 1 at dim.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The position of the new axis; -1 means after the last axis.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.tensor([1, 2]).unsqueeze(1).shape
@@ -4542,6 +4387,10 @@ def where(condition: Operand) -> tuple[Tensor, ...]:
     """Return input where condition is true, and other elsewhere. With condition alone, return the
     indices where it is true.
 
+    Raises  TypeError if an argument is neither a tensor nor a number, or only one of input and
+            other is given; RuntimeError if the shapes do not broadcast, or condition is neither
+            bool nor uint8
+
     Args:
         condition: A tensor of bool, or of uint8 as in old programs: 0 is false. Without input and
             other, a tensor of any dtype.
@@ -4553,11 +4402,6 @@ def where(condition: Operand) -> tuple[Tensor, ...]:
         A tensor of the broadcast shape of condition, input and other, in the dtype to which input
         and other promote. With condition alone, a tuple of index tensors, as
         `nonzero(as_tuple=True)` returns.
-
-    Raises:
-        TypeError: An argument is neither a tensor nor a number, or only one of input and other is
-            given.
-        RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
 
     Example:
         >>> x = torch.tensor([-1.0, 2.0])
@@ -4569,6 +4413,10 @@ def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | N
     """Return input where condition is true, and other elsewhere. With condition alone, return the
     indices where it is true.
 
+    Raises  TypeError if an argument is neither a tensor nor a number, or only one of input and
+            other is given; RuntimeError if the shapes do not broadcast, or condition is neither
+            bool nor uint8
+
     Args:
         condition: A tensor of bool, or of uint8 as in old programs: 0 is false. Without input and
             other, a tensor of any dtype.
@@ -4580,11 +4428,6 @@ def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | N
         A tensor of the broadcast shape of condition, input and other, in the dtype to which input
         and other promote. With condition alone, a tuple of index tensors, as
         `nonzero(as_tuple=True)` returns.
-
-    Raises:
-        TypeError: An argument is neither a tensor nor a number, or only one of input and other is
-            given.
-        RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
 
     Example:
         >>> x = torch.tensor([-1.0, 2.0])
@@ -4600,6 +4443,8 @@ def zero_(input: Tensor) -> Tensor:
 def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return a tensor filled with zeros.
 
+    Raises  RuntimeError if a length is negative; TypeError if a length is not an integer
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype of the result; the default dtype if None.
@@ -4608,10 +4453,6 @@ def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: A length is negative.
-        TypeError: A length is not an integer.
 
     Example:
         >>> torch.zeros(2, 3)
@@ -4623,6 +4464,8 @@ def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
 def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
     """Return a tensor of zeros with the shape, strides, dtype and device of input.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
         dtype: The dtype of the result; None means the dtype of input.
@@ -4631,9 +4474,6 @@ def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; None means input's order.
-
-    Raises:
-        TypeError: input is not a tensor.
 
     Example:
         >>> torch.zeros_like(torch.ones(2, dtype=torch.float64))

@@ -178,8 +178,7 @@ class Ops(ModuleType):
     def load_library(self, path: Any) -> NoReturn:
         """Raise OSError: a library of C++ operators needs PyTorch's C++ library.
 
-        Raises:
-            OSError: Always. PyTorch raises the same error for a library that it cannot load.
+        Raises  OSError always, as PyTorch does for a library that it cannot load
         """
         raise OSError(
             f"Could not load this library: {path}. fastdist does not load operators that are "

@@ -276,14 +276,13 @@ def custom_op(
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> Any:
     """Define an operator without kernels; `impl` registers them.
 
+    Raises  ValueError if the name has no namespace
+
     Args:
         qualname: "namespace::name".
         schema: The parameters and the result as text, such as "(Tensor x) -> Tensor".
         lib: Ignored.
         tags: Ignored.
-
-    Raises:
-        ValueError: The name has no namespace.
     """
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): qualname is a string, got {type(qualname)}")

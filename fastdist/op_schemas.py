@@ -30,8 +30,7 @@ class Schema(NamedTuple):
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Return the values of all parameters, in declaration order.
 
-        Raises:
-            TypeError: An argument is missing or unknown.
+        Raises  TypeError if an argument is missing or unknown
         """
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
@@ -52,8 +51,7 @@ class Schema(NamedTuple):
 def split_name(name: str) -> tuple[str, str, str]:
     """Return the namespace, the name and the overload of "namespace::name.overload".
 
-    Raises:
-        ValueError: The text does not have this form.
+    Raises  ValueError if the text does not have this form
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -69,8 +67,7 @@ def split_name(name: str) -> tuple[str, str, str]:
 def parse_schema(text: str) -> Schema:
     """Return the Schema for a text such as "(Tensor x, *, float a=2.0) -> Tensor".
 
-    Raises:
-        ValueError: The text is not a schema.
+    Raises  ValueError if the text is not a schema
     """
     found = re.fullmatch(r"\s*\w*(?:\.\w+)?\s*\((.*)\)\s*->\s*(.+)", text, re.DOTALL)
     if found is None:
@@ -120,15 +117,14 @@ def infer_schema(
 ) -> str:
     """Return the schema of an annotated function, such as "(Tensor x, float a=2.0) -> Tensor".
 
+    Raises  ValueError if a parameter has no annotation, or one that operators do not support
+
     Args:
         prototype_function: The function.
         mutates_args: The names of arguments that the function changes in place; "unknown" means
             that it may change all.
         op_name: A name to prepend to the schema.
         tags: Ignored.
-
-    Raises:
-        ValueError: A parameter has no annotation, or one that operators do not support.
     """
     hints = typing.get_type_hints(prototype_function)
     written: list[str] = []

@@ -48,15 +48,14 @@ def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -89,15 +88,14 @@ def legendre_polynomial_p(input: Operand, n: Operand, *, out: Tensor | None = No
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the natural logarithm of 1 plus each element, precise near 0.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -109,16 +107,14 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     """Return log(softmax(input)) along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+    Raises  NotImplementedError if input is not floating-point, and dtype is None; IndexError if dim
+            is out of range
 
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is not floating-point, and dtype is None.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -132,14 +128,13 @@ def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | Non
 def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
@@ -169,13 +164,12 @@ def psi(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
     """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
@@ -199,16 +193,14 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
     """Return exp(input) divided by its sum along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+    Raises  IndexError if dim is out of range; NotImplementedError if input is not floating-point,
+            and dtype is None
 
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)

@@ -44,8 +44,7 @@ class ImperativeEngine:
     def queue_callback(callback: Callable[[], None]) -> None:
         """Call callback() when the current backward pass has run all its Nodes.
 
-        Raises:
-            RuntimeError: No backward pass is running.
+        Raises  RuntimeError if no backward pass is running
 
         Example:
             >>> x = torch.ones(1, requires_grad=True)

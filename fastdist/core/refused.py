@@ -80,8 +80,7 @@ class _RefusedModuleLoader:
 def find_below(module: str, name: str) -> Any:
     """Return a submodule that the tables list, for a module's `__getattr__`.
 
-    Raises:
-        AttributeError: The tables do not list that name.
+    Raises  AttributeError if the tables do not list that name
     """
     whole = f"{module}.{name}"
     if whole in rows_of_modules() or real_name(whole) is not None:

@@ -21,8 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Dataset(Generic[T_co]):
     """Samples by index: a subclass defines __getitem__ and, for most samplers, __len__.
 
-    Raises:
-        NotImplementedError: When an item is read, the subclass does not define __getitem__.
+    Raises  NotImplementedError when an item is read, if the subclass does not define __getitem__
 
     Example:
         >>> class Squares(torch.utils.data.Dataset):

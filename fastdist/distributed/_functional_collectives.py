@@ -75,8 +75,7 @@ def reduce_scatter_single(
 ) -> Tensor:
     """Return this member's part, along scatter_dim, of the reduction; see all_reduce.
 
-    Raises:
-        ShapeError: The axis cannot be divided evenly among the members.
+    Raises  ShapeError if the axis cannot be divided evenly among the members
     """
     found = group_of(group)
     size, op = c10d.get_world_size(found), _operation(reduceOp)
@@ -147,8 +146,8 @@ all_to_all_single_autograd = all_to_all_single
 def group_of(group: Any) -> Any:
     """Return the process group for a ProcessGroup, a name, or a mesh.
 
-    Raises:
-        ValueError: A mesh has several dimensions and no dimension is given, or the type is wrong.
+    Raises  ValueError if a mesh has several dimensions and no dimension is given, or the type is
+            wrong
     """
     if isinstance(group, str):
         return c10d._resolve_process_group(group)

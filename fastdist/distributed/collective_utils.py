@@ -46,16 +46,15 @@ def broadcast(
 ) -> T:
     """Return one member's value, or the result of its function, on all members.
 
+    Raises  RuntimeError on all members, if the source member failed; AssertionError if `data_or_fn`
+            is given although `success` is False
+
     Args:
         data_or_fn: The value, or a function without arguments that only the source member calls.
         success: False if the source member has failed before; `data_or_fn` must then be None.
         stage_name: A name for error messages.
         rank: The global rank of the source member.
         pg: The group; if None nothing is sent, and this process counts as rank 0.
-
-    Raises:
-        RuntimeError: The source member failed; raised on all members.
-        AssertionError: `data_or_fn` is given although `success` is False.
     """
     if not success and data_or_fn is not None:
         raise AssertionError("Data or Function is expected to be None if not successful")
@@ -79,14 +78,13 @@ def all_gather(
 ) -> list[T]:
     """Return the values of all members, or the results of their functions, ordered by rank.
 
+    Raises  RuntimeError on all members, if a function failed, or a member is at another stage (its
+            arguments are a text and the list of (rank, exception))
+
     Args:
         data_or_fn: This member's value, or a function without arguments.
         stage_name: A name for the stage, the same on all members.
         pg: The group; if None the list contains only this member's value.
-
-    Raises:
-        RuntimeError: A function failed, or a member is at another stage; raised on all members. The
-            error's arguments are a text and the list of (rank, exception).
     """
     mine = _run(data_or_fn, stage_name, True)
     if pg is None:
@@ -120,15 +118,14 @@ def all_gather_object_enforce_type(
 ) -> None:
     """Fill a list with the objects of all members, which must be of one type.
 
+    Raises  TypeError if type_checker returned False for an object
+
     Args:
         pg: The group.
         object_list: Receives the objects; its length is the size of the group.
         obj: This member's object.
         type_checker: Called with the first object and each other object; the result False is an
             error. If it is None, the types must be equal.
-
-    Raises:
-        TypeError: type_checker returned False for an object.
     """
     all_gather_object(object_list, obj, group=pg)
     for index, other in enumerate(object_list[1:], 1):

@@ -44,16 +44,15 @@ class DeviceMesh:
     All processes of the job must create the mesh with the same arguments: creating it creates
     process groups.
 
+    Raises  RuntimeError if there are more ranks than processes, a name occurs twice, or the number
+            of names is not the number of axes; ValueError if a rank occurs twice, or does not
+            belong to the job
+
     Args:
         device_type: The device type of the program's tensors, such as "cpu" or "cuda".
         mesh: The global ranks at their positions: a tensor, an array or nested lists.
         mesh_dim_names: Names of the axes, for `mesh["dp"]`.
         backend_override: A dict from the index of an axis to the backend of its groups.
-
-    Raises:
-        RuntimeError: There are more ranks than processes, a name occurs twice, or the number of
-            names is not the number of axes.
-        ValueError: A rank occurs twice, or does not belong to the job.
 
     Source: PyTorch, torch.distributed.device_mesh
     """
@@ -137,11 +136,10 @@ class DeviceMesh:
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
         """Return this process's position along one axis.
 
+        Raises  RuntimeError if no axis is given, and the mesh has several axes
+
         Args:
             mesh_dim: The index or name of an axis; needed only if the mesh has several axes.
-
-        Raises:
-            RuntimeError: No axis is given, and the mesh has several axes.
         """
         if mesh_dim is None and self.ndim > 1:
             raise RuntimeError(
@@ -154,13 +152,11 @@ class DeviceMesh:
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
         """Return the group that contains this process, among the groups along one axis.
 
+        Raises  RuntimeError if no axis is given and the mesh has several axes, or this process is
+                not in the mesh; KeyError if there is no axis with this name
+
         Args:
             mesh_dim: The index or name of the axis; may be None if the mesh has only one axis.
-
-        Raises:
-            RuntimeError: No axis is given and the mesh has several axes, or this process is not in
-                the mesh.
-            KeyError: There is no axis with this name.
         """
         if mesh_dim is None:
             if self.ndim > 1:
@@ -200,9 +196,8 @@ class DeviceMesh:
     def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
         """Return the slice along some axes that contains this process, such as `mesh["dp", "tp"]`.
 
-        Raises:
-            RuntimeError: The axes have no names, or a name is given twice.
-            KeyError: A name is not the name of an axis, or the names are not in the mesh's order.
+        Raises  RuntimeError if the axes have no names, or a name is given twice; KeyError if a name
+                is not the name of an axis, or the names are not in the mesh's order
         """
         if not self.mesh_dim_names:
             raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
@@ -285,15 +280,14 @@ class DeviceMesh:
     ) -> DeviceMesh:
         """Return a mesh that uses existing groups for its axes.
 
+        Raises  ValueError if no group is given, a required argument is missing, or `mesh` does not
+                fit the groups
+
         Args:
             group: The group of a single axis, or a list with one group per axis.
             device_type: See DeviceMesh.
             mesh: The global ranks at their positions; required for several groups.
             mesh_dim_names: Names of the axes; required for several groups.
-
-        Raises:
-            ValueError: No group is given, a required argument is missing, or `mesh` does not fit
-                the groups.
         """
         groups = [group] if isinstance(group, ProcessGroup) else list(group)
         if not groups:
@@ -327,8 +321,7 @@ class DeviceMesh:
     def _get_mesh_dim_by_name(self, mesh_dim_name: str) -> int:
         """Return the index of an axis.
 
-        Raises:
-            KeyError: There is no axis with this name.
+        Raises  KeyError if there is no axis with this name
         """
         names = self.mesh_dim_names or ()
         if mesh_dim_name not in names:
@@ -392,8 +385,7 @@ class _MeshEnvironment(threading.local):
     def get_current_mesh(self) -> DeviceMesh:
         """Return the mesh of the innermost block.
 
-        Raises:
-            RuntimeError: The thread is in no `with mesh:` block.
+        Raises  RuntimeError if the thread is in no `with mesh:` block
         """
         if not self.mesh_stack:
             raise RuntimeError("No device mesh is currently active!")
@@ -420,14 +412,13 @@ def init_device_mesh(
 ) -> DeviceMesh:
     """Return a grid of the processes 0, 1, 2, ... of the job. All processes must call this.
 
+    Raises  RuntimeError if the grid is larger than the job, or the names do not fit `mesh_shape`
+
     Args:
         device_type: The device type of the program's tensors, such as "cpu" or "cuda".
         mesh_shape: The lengths of the axes.
         mesh_dim_names: Names of the axes, for `mesh["dp"]`.
         backend_override: Maps the index or name of an axis to the backend of its groups.
-
-    Raises:
-        RuntimeError: The grid is larger than the job, or the names do not fit `mesh_shape`.
 
     Example:
         >>> from fastdist import distributed as dist

@@ -209,11 +209,10 @@ def is_torchelastic_launched() -> bool:
 def get_backend(group: Any = None) -> str:
     """Return the name of a group's backend, such as "gloo".
 
+    Raises  ValueError if there is no such group, or this process is not in it
+
     Args:
         group: The group; the default group if None.
-
-    Raises:
-        ValueError: There is no such group, or this process is not in it.
     """
     return _group_of(group).name()
 
@@ -222,11 +221,10 @@ def get_backend(group: Any = None) -> str:
 def get_backend_config(group: Any = None) -> str:
     """Return the backend of each device type, such as "cpu:gloo,cuda:gloo".
 
+    Raises  ValueError if there is no such group, or this process is not in it
+
     Args:
         group: The group; the default group if None.
-
-    Raises:
-        ValueError: There is no such group, or this process is not in it.
     """
     return repr(_group_of(group)._config)
 
@@ -235,11 +233,10 @@ def get_backend_config(group: Any = None) -> str:
 def get_default_backend_for_device(device: Any) -> str:
     """Return PyTorch's default backend for a device, such as "gloo" for "cpu".
 
+    Raises  ValueError if there is no default backend for this device type
+
     Args:
         device: A device, or the name of a device type.
-
-    Raises:
-        ValueError: There is no default backend for this device type.
     """
     kind = str(getattr(device, "type", device)).partition(":")[0]
     if kind not in Backend.default_device_backend_map:
@@ -251,11 +248,10 @@ def get_default_backend_for_device(device: Any) -> str:
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """Return this process's rank on its machine, from LOCAL_RANK.
 
+    Raises  RuntimeError if LOCAL_RANK is not set and there is no fallback
+
     Args:
         fallback_rank: The result if LOCAL_RANK is not set.
-
-    Raises:
-        RuntimeError: LOCAL_RANK is not set and there is no fallback.
     """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])

@@ -74,8 +74,7 @@ class Agreement:
     def is_over(self) -> bool:
         """Count a call of preempted(), and return whether the job must save and exit now.
 
-        Raises:
-            StoreError: The workers could not agree.
+        Raises  StoreError if the workers could not agree
         """
         with self._lock:
             if self._stored is None:
@@ -212,13 +211,12 @@ def preempted() -> bool:
     but the workers see a signal at different steps. In a group of MPI, which has no store, each
     call is a reduction of one number over the workers.
 
+    Raises  StoreError if a worker, named in the message, did not answer a request within 10 s;
+            RuntimeError if the first call was not in the main thread, the only one in which Python
+            can install signal handlers
+
     Returns:
         Whether to save and exit.
-
-    Raises:
-        StoreError: A worker, named in the message, did not answer a request within 10 s.
-        RuntimeError: The first call was not in the main thread, the only one in which Python can
-            install signal handlers.
 
     Threads: one at a time; the first call must be in the main thread.
 

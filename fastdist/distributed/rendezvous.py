@@ -88,12 +88,11 @@ _handlers: dict[str, Handler] = {}
 def register_rendezvous_handler(scheme: str, handler: Handler) -> None:
     """Register a handler for urls of one scheme in `rendezvous` and `init_process_group`.
 
+    Raises  RuntimeError if the scheme already has a handler
+
     Args:
         scheme: The part of the url before "://".
         handler: Called with the url and `timeout=`; yields (store, rank, world_size).
-
-    Raises:
-        RuntimeError: The scheme already has a handler.
     """
     if scheme in _handlers or scheme in ("env", "tcp", "file"):
         raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")

@@ -25,6 +25,9 @@ class ZeroRedundancyOptimizer(Optimizer):
     After a step each process broadcasts its part. If the gradients are equal on all processes, as
     after DistributedDataParallel, the result is that of an ordinary optimizer.
 
+    Raises  RuntimeError if the parameters differ between the processes; ValueError if a parameter
+            is sparse; NotImplementedError if overlap_with_ddp is True
+
     Args:
         params: The parameters, or dicts with "params" and the options of one parameter group; the
             same on all processes.
@@ -33,11 +36,6 @@ class ZeroRedundancyOptimizer(Optimizer):
         parameters_as_bucket_view: Ignored: parameters keep their memory layout.
         overlap_with_ddp: Not supported.
         defaults: Options for optimizer_class.
-
-    Raises:
-        RuntimeError: The parameters differ between the processes.
-        ValueError: A parameter is sparse.
-        NotImplementedError: overlap_with_ddp is True.
 
     Source: Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion
         Parameter Models", stage 1
@@ -190,9 +188,8 @@ class ZeroRedundancyOptimizer(Optimizer):
     def state_dict(self) -> Group:
         """Return the complete state, in the format of an ordinary optimizer.
 
-        Raises:
-            RuntimeError: consolidate_state_dict was not called after the last step, or sent the
-                states to another process.
+        Raises  RuntimeError if consolidate_state_dict was not called after the last step, or sent
+                the states to another process
         """
         if self._consolidated is None:
             raise RuntimeError(
@@ -205,12 +202,11 @@ class ZeroRedundancyOptimizer(Optimizer):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load this process's part of a complete state, saved by any number of processes.
 
+        Raises  ValueError if the parameter groups, or their numbers of parameters, are different
+
         Args:
             state_dict: The result of state_dict() of this class or of an ordinary optimizer; the
                 same on all processes.
-
-        Raises:
-            ValueError: The parameter groups, or their numbers of parameters, are different.
         """
         groups = state_dict["param_groups"]
         sizes = [len(group["params"]) for group in groups]

@@ -74,16 +74,15 @@ def jvp(
 
     With has_aux, func's auxiliary output is returned as a third value.
 
+    Raises  RuntimeError if the tangents do not fit primals in number, shape or dtype, or func
+            returns something other than tensors
+
     Args:
         func: The function.
         primals: Its arguments, as a tuple.
         tangents: A direction for each argument.
         strict: Whether to raise an error if a result does not depend on the arguments.
         has_aux: Whether func returns (result, aux).
-
-    Raises:
-        RuntimeError: The tangents do not fit primals in number, shape or dtype, or func returns
-            something other than tensors.
 
     Example:
         >>> from fastdist.func import jvp
@@ -168,15 +167,14 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of func in forward mode, in jacrev's layout.
 
+    Raises  RuntimeError if argnums is out of range, or func returns something other than tensors;
+            ValueError if an argument is a tensor of integers
+
     Args:
         func: The function; it returns a tensor, or a list, tuple or dict of tensors.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
         randomness: "error", "same" or "different", as for vmap, which computes the columns.
-
-    Raises:
-        RuntimeError: argnums is out of range, or func returns something other than tensors.
-        ValueError: An argument is a tensor of integers.
 
     Example:
         >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
@@ -236,14 +234,13 @@ def hessian(
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes the second derivatives of func: forward over reverse.
 
+    Raises  ValueError if an argument is not floating-point or complex; RuntimeError if argnums is
+            out of range, or func returns something other than tensors
+
     Args:
         func: The function; it returns a tensor of one element, or of several: then there are
             second derivatives of each.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
-
-    Raises:
-        ValueError: An argument is not floating-point or complex.
-        RuntimeError: argnums is out of range, or func returns something other than tensors.
 
     Example:
         >>> from fastdist.func import hessian

@@ -75,6 +75,9 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     `func` returns a tensor without dimensions. With has_aux, `func` returns (tensor, aux), and the
     new function returns (gradient, aux).
 
+    Raises  RuntimeError if func does not return a tensor without dimensions, or an argument is not
+            floating-point
+
     Args:
         func: The function; it returns a tensor without dimensions, or (tensor, aux) with has_aux.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
@@ -83,10 +86,6 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     Returns:
         A function of the same arguments. It returns the gradient, in the shape of the argument; if
         argnums is a tuple, it returns a tuple of gradients.
-
-    Raises:
-        RuntimeError: func does not return a tensor without dimensions, or an argument is not
-            floating-point.
 
     Example:
         >>> from fastdist.func import grad
@@ -163,13 +162,13 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     A cotangent has the structure of func's result. The returned function gives a tuple with one
     product per primal. With has_aux, func's auxiliary output is returned as a third value.
 
+    Raises  RuntimeError if a primal is not floating-point, or func returns something other than
+            tensors
+
     Args:
         func: The function.
         *primals: Its arguments.
         has_aux: Whether func returns (result, aux).
-
-    Raises:
-        RuntimeError: A primal is not floating-point, or func returns something other than tensors.
 
     Example:
         >>> from fastdist.func import vjp
@@ -228,15 +227,14 @@ def jacrev(
     For each result y and argument x, the Jacobian is a tensor of shape (*y.shape, *x.shape). Its
     rows are computed in one batch, or in batches of chunk_size rows.
 
+    Raises  RuntimeError if argnums is out of range, an argument is not floating-point, or func
+            returns something other than tensors
+
     Args:
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
         chunk_size: The number of rows per batch; all rows are one batch if it is None.
-
-    Raises:
-        RuntimeError: argnums is out of range, an argument is not floating-point, or func returns
-            something other than tensors.
 
     Example:
         >>> from fastdist.func import jacrev

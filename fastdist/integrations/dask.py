@@ -67,6 +67,12 @@ def run(
     returns. Dask calls `train` in a thread of the process's thread pool. If a worker process is
     lost, its nanny restarts the process, or another free process takes its rank.
 
+    Raises  WorkerFailedError with the rank and the traceback if a worker raised an exception or was
+            lost, and may not be restarted (`__cause__` is the worker's exception); EngineError with
+            the cluster's number of workers if too few became free in time; TypeError if an argument
+            has a wrong type, such as a config in the place of `workers`; ValueError if an argument
+            is out of range, or a worker is named twice
+
     Args:
         client: A `distributed.Client`.
         train: A function that can be pickled.
@@ -77,13 +83,6 @@ def run(
             restarted.
         restart: "worker" or "group", as for `fastdist run --restart`.
         start_timeout: Seconds to wait for free workers, at the start and at each restart.
-
-    Raises:
-        WorkerFailedError: A worker raised an exception or was lost, and may not be restarted. The
-            text has the rank and the traceback; `__cause__` is the worker's exception.
-        EngineError: Too few workers became free in time; the text says how many the cluster has.
-        TypeError: An argument has a wrong type, such as a config in the place of `workers`.
-        ValueError: An argument is out of range, or a worker is named twice.
 
     Example:
         with Client(LocalCluster(n_workers=4)) as client:
@@ -116,12 +115,11 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
     worker or a worker that starts later takes its rank, and the hooks of `dist.on_restart` run.
     Unregistering the plugin shuts RPC down.
 
+    Raises  ValueError if world_size is not a positive integer
+
     Args:
         world_size: The number of workers in the group.
         name: The prefix of the workers' names.
-
-    Raises:
-        ValueError: world_size is not a positive integer.
 
     Example:
         client.register_plugin(FastdistPlugin(world_size=4))

@@ -41,11 +41,10 @@ def settings_of_driver() -> dict[str, str]:
 class Hub:
     """The store and the secret of a group; this process serves the store.
 
+    Raises  StoreError if no port is available at that address
+
     Args:
         host: The address by which workers reach this machine.
-
-    Raises:
-        StoreError: No port is available at that address.
 
     Threads: any; a background thread reads reports of lost workers.
     """

@@ -78,13 +78,12 @@ class RemoteWorker:
         in that process. The called function may use `fastdist.distributed.rpc`. Ray transports the
         arguments and the result.
 
+        Raises  WorkerLostError if the process was lost (the function may have run before);
+                TimeoutError if the call did not end in time (the function still runs); Exception of
+                the function, as Ray raises it, with the worker's traceback
+
         Args:
             timeout: Seconds to wait; None waits until the call has ended.
-
-        Raises:
-            WorkerLostError: The process was lost. The function may have run before.
-            TimeoutError: The call did not end in time. The function still runs.
-            Exception: The exception of the function, as Ray raises it, with the worker's traceback.
 
         Example:
             group.workers[1].rpc(os.getpid)
@@ -98,6 +97,10 @@ class WorkerGroup:
     The actors are in one placement group, and live until `shutdown`. They also end when the driver
     ends, even by SIGKILL. A WorkerGroup is a context manager.
 
+    Raises  ModuleNotFoundError if Ray is not installed; EngineError naming what is missing if the
+            resources did not become available in time; TypeError if an argument has a wrong type;
+            ValueError if an argument is out of range
+
     Args:
         num_workers: The number of workers.
         resources: The resources to reserve for each worker, by Ray's names; {"CPU": 1} by
@@ -109,12 +112,6 @@ class WorkerGroup:
         strategy: Ray's strategy of the placement group: "PACK", "SPREAD", "STRICT_PACK",
             "STRICT_SPREAD".
         start_timeout: Seconds to wait for Ray's resources, and for the start of actors.
-
-    Raises:
-        ModuleNotFoundError: Ray is not installed.
-        EngineError: The resources did not become available in time; the text says what is missing.
-        TypeError: An argument has a wrong type.
-        ValueError: An argument is out of range.
 
     Threads: not thread-safe, except for `workers[i].rpc`, which any thread may call.
 
@@ -165,14 +162,13 @@ class WorkerGroup:
         increased by one. Ray may call `train` in a thread that is not the main thread of its
         process.
 
+        Raises  WorkerFailedError with the rank and the traceback if a worker raised an exception or
+                was lost, and may not be restarted (`__cause__` is the worker's exception);
+                EngineError if a process could not be restarted, or the group is shut down
+
         Args:
             train: A function that can be pickled. It may be defined in `__main__`.
             *args: Arguments of train, such as a config.
-
-        Raises:
-            WorkerFailedError: A worker raised an exception or was lost, and may not be restarted.
-                The text has the rank and the traceback; `__cause__` is the worker's exception.
-            EngineError: A process could not be restarted, or the group is shut down.
         """
         if self._is_closed:
             raise EngineError("this WorkerGroup is shut down; make another one")

@@ -21,13 +21,12 @@ def _assert(condition: Any, message: str) -> None:
 def _check_with(error_type: type[Exception], cond: Any, message: _Message = None) -> None:
     """Raise an error of the given type if the condition is False.
 
+    Raises  TypeError if the condition is a tensor, or the message is not a function
+
     Args:
         error_type: The error's class.
         cond: A bool.
         message: A function that returns the error's text.
-
-    Raises:
-        TypeError: The condition is a tensor, or the message is not a function.
     """
     if isinstance(cond, Tensor):
         raise TypeError(
@@ -79,13 +78,12 @@ def _check_tensor_all_with(
 ) -> None:
     """Raise an error of the given type if an element of a tensor is False.
 
+    Raises  TypeError if the condition is not a tensor of bool
+
     Args:
         error_type: The error's class.
         cond: A tensor of bool.
         message: A function that returns the error's text.
-
-    Raises:
-        TypeError: The condition is not a tensor of bool.
     """
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")

@@ -80,12 +80,11 @@ def backward(
 def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """Return the elements of this tensor where `condition` holds, and of `other` elsewhere.
 
+    Raises  RuntimeError if the shapes do not broadcast
+
     Args:
         condition: A tensor of bool that broadcasts with this tensor.
         other: A number or a tensor.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> x = torch.tensor([-1.0, 2.0])

@@ -31,11 +31,10 @@ class _InPlace(Module):
 class ReLU(_InPlace):
     """Replaces negative elements by 0.
 
+    Raises  RuntimeError in a call, if the input is bool or complex
+
     Args:
         inplace: Whether to overwrite the input.
-
-    Raises:
-        RuntimeError: In a call, the input is bool or complex.
 
     Example:
         >>> nn.ReLU()(torch.tensor([-1.0, 2.0]))
@@ -159,8 +158,7 @@ class Hardswish(_InPlace):
 class Tanh(Module):
     """Computes the hyperbolic tangent of each element.
 
-    Raises:
-        TypeError: In a call, the input is neither a tensor nor a number.
+    Raises  TypeError in a call, if the input is neither a tensor nor a number
 
     Example:
         >>> nn.Tanh()(torch.tensor([0.0, 1.0]))
@@ -175,8 +173,7 @@ class Tanh(Module):
 class Sigmoid(Module):
     """Computes 1 / (1 + exp(-x)) of each element.
 
-    Raises:
-        TypeError: In a call, the input is neither a tensor nor a number.
+    Raises  TypeError in a call, if the input is neither a tensor nor a number
 
     Example:
         >>> nn.Sigmoid()(torch.tensor([0.0]))
@@ -215,11 +212,10 @@ class Tanhshrink(Module):
 class SiLU(_InPlace):
     """Computes x * sigmoid(x) of each element.
 
+    Raises  NotImplementedError in a call, if the input is neither floating-point nor complex
+
     Args:
         inplace: Whether to overwrite the input.
-
-    Raises:
-        NotImplementedError: In a call, the input is neither floating-point nor complex.
 
     Example:
         >>> nn.SiLU()(torch.tensor([1.0]))
@@ -340,11 +336,10 @@ class PReLU(Module):
 class GELU(Module):
     """Multiplies each element x by the probability that a standard normal number is below x.
 
+    Raises  RuntimeError in a call, if `approximate` is unknown, or the input is not floating-point
+
     Args:
         approximate: "none", or "tanh" for a cheaper formula.
-
-    Raises:
-        RuntimeError: In a call, `approximate` is unknown, or the input is not floating-point.
 
     Example:
         >>> nn.GELU()(torch.tensor([-1.0, 1.0]))

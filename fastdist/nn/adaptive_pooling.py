@@ -38,13 +38,11 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Averages each of output_size windows of nearly equal size in the last two axes.
 
     Shape   (n, c, height, width) -> (n, c, *output_size); n is optional
+    Raises  RuntimeError in a call, if the input has neither 3 nor 4 axes
 
     Args:
         output_size: The height and width of the result, or one number for both. None, for one or
             both, keeps the input's length.
-
-    Raises:
-        RuntimeError: In a call, the input has neither 3 nor 4 axes.
 
     Example:
         >>> nn.AdaptiveAvgPool2d(1)(torch.zeros(1, 3, 4, 4)).shape

@@ -137,6 +137,9 @@ class BatchNorm1d(_BatchNorm):
             variance, or plain averages if momentum is None. Evaluation mode uses these averages
             instead of the batch's mean and variance
     Source  Ioffe and Szegedy 2015, "Batch Normalization"
+    Raises  ValueError in a call, if the input has neither 2 nor 3 axes or, in training mode, has
+            only one value per channel; RuntimeError in a call, if the number of channels is not
+            num_features
 
     Args:
         num_features: The number of channels.
@@ -149,11 +152,6 @@ class BatchNorm1d(_BatchNorm):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
         bias: Whether to learn the shift.
-
-    Raises:
-        ValueError: In a call, the input has neither 2 nor 3 axes; or, in training mode, it has only
-            one value per channel.
-        RuntimeError: In a call, the number of channels is not num_features.
 
     Example:
         >>> nn.BatchNorm1d(3)(torch.randn(8, 3)).shape
@@ -168,6 +166,9 @@ class BatchNorm2d(_BatchNorm):
     it.
 
     Shape   (N, C, H, W) -> the same
+    Raises  ValueError in a call, if the input does not have 4 axes or, in training mode, has only
+            one value per channel; RuntimeError in a call, if the number of channels is not
+            num_features
 
     Args:
         num_features: The number of channels.
@@ -180,11 +181,6 @@ class BatchNorm2d(_BatchNorm):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
         bias: Whether to learn the shift.
-
-    Raises:
-        ValueError: In a call, the input does not have 4 axes; or, in training mode, it has only one
-            value per channel.
-        RuntimeError: In a call, the number of channels is not num_features.
 
     Example:
         >>> layer = nn.BatchNorm2d(3)

@@ -75,11 +75,10 @@ class _Numbered(Module):
 class Sequential(_Numbered):
     """Calls its modules in order, each with the output of the previous one.
 
+    Raises  TypeError if an argument is not a module
+
     Args:
         *modules: The modules in order, or one OrderedDict of names and modules.
-
-    Raises:
-        TypeError: An argument is not a module.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -130,11 +129,10 @@ class Sequential(_Numbered):
 class ModuleList(_Numbered):
     """A list that registers its modules as children; it cannot be called.
 
+    Raises  TypeError if an item is not a module
+
     Args:
         modules: The modules in order; None makes an empty list.
-
-    Raises:
-        TypeError: An item is not a module.
 
     Example:
         >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
@@ -188,12 +186,11 @@ class ModuleList(_Numbered):
 class ModuleDict(Module):
     """A dict that registers its modules as children, in order of insertion; it cannot be called.
 
+    Raises  TypeError if a value is not a module, or a name is not a string; KeyError if a name is
+            empty, has a dot, or is the name of an existing attribute
+
     Args:
         modules: The modules by name; None makes an empty dict.
-
-    Raises:
-        TypeError: A value is not a module, or a name is not a string.
-        KeyError: A name is empty, has a dot, or is the name of an existing attribute.
 
     Example:
         >>> parts = nn.ModuleDict({"encoder": nn.Linear(4, 2), "decoder": nn.Linear(2, 4)})

@@ -201,6 +201,8 @@ class Conv1d(_OfAxes):
 
     Shape   (n, in_channels, length) -> (n, out_channels, positions); n is optional; weight is
             (out_channels, in_channels / groups, kernel)
+    Raises  ValueError if groups does not divide the channels, or padding_mode is unknown;
+            RuntimeError in a call, if the input has another number of channels or axes
 
     Args:
         in_channels: The number of channels of the input.
@@ -215,10 +217,6 @@ class Conv1d(_OfAxes):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
-    Raises:
-        ValueError: groups does not divide the channels, or padding_mode is unknown.
-        RuntimeError: In a call, the input has another number of channels or axes.
-
     Example:
         >>> nn.Conv1d(3, 8, kernel_size=3)(torch.zeros(1, 3, 10)).shape
         fastdist.Size([1, 8, 8])
@@ -232,6 +230,8 @@ class Conv2d(_OfAxes):
 
     Shape   (n, in_channels, *image) -> (n, out_channels, *positions); n is optional; weight is
             (out_channels, in_channels / groups, *kernel)
+    Raises  ValueError if groups does not divide the channels, or padding_mode is unknown;
+            RuntimeError in a call, if the input has another number of channels or axes
 
     Args:
         in_channels: The number of channels of the input.
@@ -247,10 +247,6 @@ class Conv2d(_OfAxes):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
-    Raises:
-        ValueError: groups does not divide the channels, or padding_mode is unknown.
-        RuntimeError: In a call, the input has another number of channels or axes.
-
     Example:
         >>> layer = nn.Conv2d(3, 8, kernel_size=3, padding=1)
         >>> layer(torch.zeros(1, 3, 6, 6)).shape
@@ -265,6 +261,8 @@ class Conv3d(_OfAxes):
 
     Shape   (n, in_channels, *volume) -> (n, out_channels, *positions); n is optional; weight is
             (out_channels, in_channels / groups, *kernel)
+    Raises  ValueError if groups does not divide the channels, or padding_mode is unknown;
+            RuntimeError in a call, if the input has another number of channels or axes
 
     Args:
         in_channels: The number of channels of the input.
@@ -278,10 +276,6 @@ class Conv3d(_OfAxes):
         padding_mode: How padding is filled: "zeros", "reflect", "replicate" or "circular".
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
-
-    Raises:
-        ValueError: groups does not divide the channels, or padding_mode is unknown.
-        RuntimeError: In a call, the input has another number of channels or axes.
 
     Example:
         >>> nn.Conv3d(1, 2, kernel_size=3)(torch.zeros(1, 1, 4, 4, 4)).shape

@@ -89,6 +89,8 @@ class Embedding(_Table):
     Shape   (...) -> (..., embedding_dim); weight is (num_embeddings, embedding_dim)
     Note    the row at padding_idx starts as zeros and gets no gradient; rows with a norm above
             max_norm are scaled down when they are looked up
+    Raises  AssertionError if padding_idx is out of range; IndexError in a call, if an index is out
+            of range
 
     Args:
         num_embeddings: The number of rows.
@@ -102,10 +104,6 @@ class Embedding(_Table):
         sparse: Whether the gradient of the weight is sparse.
         device: The device of the weight; the default device if None.
         dtype: The dtype of the weight; the default dtype if None.
-
-    Raises:
-        AssertionError: padding_idx is out of range.
-        IndexError: In a call, an index is out of range.
 
     Example:
         >>> layer = nn.Embedding(10, 4)

@@ -12,12 +12,11 @@ from .module import Module
 class Flatten(Module):
     """Merges the axes from start_dim to end_dim into one.
 
+    Raises  IndexError in a call, if start_dim or end_dim is out of range
+
     Args:
         start_dim: The first axis to merge.
         end_dim: The last axis to merge.
-
-    Raises:
-        IndexError: In a call, start_dim or end_dim is out of range.
 
     Example:
         >>> nn.Flatten()(torch.zeros(2, 3, 4)).shape

@@ -62,15 +62,14 @@ def softmax(
 ) -> Tensor:
     """Return exp(input) divided by the sum of exp(input) along dim, without overflow.
 
+    Raises  IndexError if dim is out of range; NotImplementedError if input is not floating-point,
+            and dtype is None
+
     Args:
         input: The tensor.
         dim: The axis along which the result sums to 1; if None, axis 0 or 1 is chosen, with a
             warning.
         dtype: The dtype of the computation and the result; input's dtype if None.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> F.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
@@ -92,15 +91,14 @@ def log_softmax(
 ) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
+    Raises  IndexError if dim is out of range; NotImplementedError if input is not floating-point,
+            and dtype is None
+
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result sum to 1; if None, axis 0 or 1 is
             chosen, with a warning.
         dtype: The dtype of the computation and the result; input's dtype if None.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> F.log_softmax(torch.tensor([1.0, 2.0]), dim=0)

@@ -77,6 +77,9 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
     """Return the averages of windows over the last two axes. If divisor_override is given, the
     sums of windows are divided by divisor_override, and not by the number of elements.
 
+    Raises  RuntimeError if the padding is more than half the kernel, or input has neither 3 nor 4
+            axes
+
     Args:
         input: The tensor.
         kernel_size: The height and width of a window, or one number for both.
@@ -86,9 +89,6 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
         count_include_pad: Whether added zeros count as elements of a window.
         divisor_override: The divisor of sums; the number of elements if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.
 
     Example:
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape
@@ -153,6 +153,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
+    Raises  RuntimeError if the channels or the dtypes do not fit the weight, the kernel is larger
+            than the padded image, or input has neither 3 nor 4 axes
 
     Args:
         input: The tensor.
@@ -163,10 +165,6 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
             "valid".
         dilation: The distance between neighbouring elements of the kernel.
         groups: The number of groups into which the channels are divided.
-
-    Raises:
-        RuntimeError: The channels or the dtypes do not fit the weight, the kernel is larger than
-            the padded image, or input has neither 3 nor 4 axes.
 
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
@@ -208,6 +206,8 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
 
     Shape   (N, C, ...), with targets (N, ...) or (N, C, ...), -> (), or (N, ...) for reduction
             "none"
+    Raises  IndexError if a target is not a class; RuntimeError if the shapes do not fit, or input
+            is not floating-point
 
     Args:
         input: The unnormalized logits, one for each class.
@@ -218,10 +218,6 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The share of the target that is distributed over all classes, 0 to 1.
-
-    Raises:
-        IndexError: A target is not a class.
-        RuntimeError: The shapes do not fit, or input is not floating-point.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
@@ -460,6 +456,8 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
 def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
     """Return input normalized to mean 0 and variance 1 over its last axes, times weight, plus bias.
 
+    Raises  RuntimeError if the last axes of input are not normalized_shape
+
     Args:
         input: The tensor.
         normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
@@ -467,9 +465,6 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
         bias: A summand for each element, or None.
         eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
-
-    Raises:
-        RuntimeError: The last axes of input are not normalized_shape.
 
     Example:
         >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
@@ -483,16 +478,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """Return input @ weight.T + bias.
 
     Shape   (..., n), (m, n), (m) -> (..., m)
+    Raises  RuntimeError if the last axes of input and weight have different lengths, or the dtypes
+            differ
 
     Args:
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: The last axes of input and weight have different lengths, or the dtypes
-            differ.
 
     Example:
         >>> F.linear(torch.ones(2, 3), torch.ones(4, 3)).shape
@@ -582,6 +575,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
     """Return the squared differences of input and target, or the mean or sum of these squares.
 
     Note    with `weight`, the mean is the weighted mean
+    Raises  RuntimeError if the shapes do not broadcast, or an argument is complex
 
     Args:
         input: The tensor.
@@ -590,9 +584,6 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
         reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast, or an argument is complex.
 
     Example:
         >>> F.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
@@ -633,16 +624,15 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 def normalize(input: Tensor, p: builtins.float = 2.0, dim: builtins.int | Sequence[builtins.int] | None = 1, eps: builtins.float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Return input divided by its norm along dim, or by eps if eps is larger than the norm.
 
+    Raises  RuntimeError if input is neither floating-point nor complex; IndexError if dim is out of
+            range
+
     Args:
         input: The tensor.
         p: The order of the norm.
         dim: The axis or axes over which norms are computed.
         eps: The smallest divisor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is neither floating-point nor complex.
-        IndexError: dim is out of range.
 
     Example:
         >>> F.normalize(torch.tensor([[3.0, 4.0]]))
@@ -653,13 +643,11 @@ def one_hot(tensor: Tensor, num_classes: builtins.int = -1) -> Tensor:
 
     Note    on devices other than the CPU, the values are read only if num_classes is -1, because
             reading waits for the device; otherwise the row of an index out of range is zeros
+    Raises  RuntimeError if tensor is not int64, or a class is negative or not below num_classes
 
     Args:
         tensor: The indices, in int64.
         num_classes: The length of the new axis; if -1, the largest index + 1.
-
-    Raises:
-        RuntimeError: tensor is not int64, or a class is negative or not below num_classes.
 
     Example:
         >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)
@@ -713,13 +701,12 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def relu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return the larger of 0 and each element; the gradient at 0 is 0.
 
+    Raises  RuntimeError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
         inplace: Whether to overwrite the input.
-
-    Raises:
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -730,12 +717,11 @@ def relu6(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 def relu_(input: Tensor) -> Tensor:
     """Return the larger of 0 and each element; the gradient at 0 is 0.
 
+    Raises  RuntimeError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -782,15 +768,14 @@ def selu_(input: Tensor) -> Tensor:
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -799,12 +784,11 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return input * sigmoid(input).
 
+    Raises  NotImplementedError if input is neither floating-point nor complex
+
     Args:
         input: The tensor.
         inplace: Whether to overwrite the input.
-
-    Raises:
-        NotImplementedError: input is neither floating-point nor complex.
 
     Example:
         >>> F.silu(torch.tensor([0.0, 1.0]))
@@ -817,14 +801,13 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool 
 def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.float = 20.0, *, out: Tensor | None = None) -> Tensor:
     """Return log(1 + exp(beta * input)) / beta, or input itself where beta * input > threshold.
 
+    Raises  NotImplementedError if input is not floating-point
+
     Args:
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is not floating-point.
 
     Example:
         >>> F.softplus(torch.tensor([0.0, 30.0]))
@@ -837,15 +820,14 @@ def softsign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the hyperbolic tangent of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))

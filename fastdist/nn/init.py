@@ -117,6 +117,8 @@ def uniform_(
 ) -> Tensor:
     """Fill a tensor with uniform numbers from [a, b).
 
+    Raises  RuntimeError if tensor is neither floating-point nor complex, or a is above b
+
     Args:
         tensor: The tensor to fill.
         a: The lower bound.
@@ -125,9 +127,6 @@ def uniform_(
 
     Returns:
         The tensor itself.
-
-    Raises:
-        RuntimeError: tensor is neither floating-point nor complex, or a is above b.
 
     Example:
         >>> nn.init.uniform_(torch.empty(2, 3)).shape
@@ -144,6 +143,8 @@ def normal_(
 ) -> Tensor:
     """Fill a tensor with normal numbers.
 
+    Raises  RuntimeError if tensor is neither floating-point nor complex, or std is negative
+
     Args:
         tensor: The tensor to fill.
         mean: The mean of the normal distribution.
@@ -152,9 +153,6 @@ def normal_(
 
     Returns:
         The tensor itself.
-
-    Raises:
-        RuntimeError: tensor is neither floating-point nor complex, or std is negative.
 
     Example:
         >>> nn.init.normal_(torch.empty(2, 3)).shape
@@ -206,15 +204,14 @@ def trunc_normal_(
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill a tensor with one number.
 
+    Raises  TypeError if val is not a number
+
     Args:
         tensor: The tensor to fill.
         val: The number.
 
     Returns:
         The tensor itself.
-
-    Raises:
-        TypeError: val is not a number.
 
     Example:
         >>> nn.init.constant_(torch.empty(2), 3.0)
@@ -313,6 +310,7 @@ def xavier_uniform_(
 
     Source  Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
             neural networks"
+    Raises  ValueError if tensor has fewer than two axes
 
     Args:
         tensor: The tensor to fill, with at least two axes.
@@ -321,9 +319,6 @@ def xavier_uniform_(
 
     Returns:
         The tensor itself.
-
-    Raises:
-        ValueError: tensor has fewer than two axes.
 
     Example:
         >>> nn.init.xavier_uniform_(torch.empty(3, 2)).abs().max() < 1.2
@@ -352,6 +347,7 @@ def kaiming_uniform_(
     The gain is calculate_gain(nonlinearity, a).
 
     Source  He et al. 2015, "Delving deep into rectifiers"
+    Raises  ValueError if tensor has fewer than two axes, or mode or nonlinearity is unknown
 
     Args:
         tensor: The tensor to fill, with at least two axes.
@@ -363,9 +359,6 @@ def kaiming_uniform_(
 
     Returns:
         The tensor itself.
-
-    Raises:
-        ValueError: tensor has fewer than two axes, or mode or nonlinearity is unknown.
 
     Example:
         >>> nn.init.kaiming_uniform_(torch.empty(3, 2)).shape

@@ -35,6 +35,8 @@ class Linear(Module):
     Shape   (..., in_features) -> (..., out_features); weight is (out_features, in_features)
     Note    weight and bias are initialized uniformly between -1/sqrt(in_features) and
             1/sqrt(in_features)
+    Raises  RuntimeError in a call, if the length of the input's last axis is not in_features, or
+            the input's dtype is not the weight's dtype
 
     Args:
         in_features: The length of the last axis of the input.
@@ -42,10 +44,6 @@ class Linear(Module):
         bias: Whether to add b.
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
-
-    Raises:
-        RuntimeError: In a call, the length of the input's last axis is not in_features, or the
-            input's dtype is not the weight's dtype.
 
     Example:
         >>> layer = nn.Linear(3, 2)

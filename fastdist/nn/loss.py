@@ -92,6 +92,9 @@ class CrossEntropyLoss(_WeightedLoss):
 
     Shape   input (N, C, ...) for C classes, or (C,); target (N, ...) or () for indices, and input's
             shape for probabilities; the result (), or (N, ...) for reduction "none"
+    Raises  IndexError in a call, if a target is not a valid class index; RuntimeError in a call, if
+            the shapes or the dtypes do not fit, or label_smoothing is not in its range; ValueError
+            in a call, if the batch sizes of input and target differ, or reduction is unknown
 
     Args:
         weight: A weight for each class, of shape (C,) and of input's dtype; 1 if None.
@@ -101,12 +104,6 @@ class CrossEntropyLoss(_WeightedLoss):
         reduction: "mean", over the weights of the targets that are not left out, "sum", or "none"
             for one loss per element.
         label_smoothing: The fraction of the target that is spread evenly over all classes, 0 to 1.
-
-    Raises:
-        IndexError: In a call, a target is not a valid class index.
-        RuntimeError: In a call, the shapes or the dtypes do not fit, or label_smoothing is not in
-            its range.
-        ValueError: In a call, the batch sizes of input and target differ, or reduction is unknown.
 
     Example:
         >>> loss = nn.CrossEntropyLoss()

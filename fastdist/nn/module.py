@@ -59,10 +59,8 @@ class Module(StateDict):
 
     Thread  several threads may call a module concurrently; only one thread at a time may change the
             module's parameters, mode and hooks
-
-    Raises:
-        AttributeError: When a parameter or module is assigned, the subclass has not called
-            super().__init__().
+    Raises  AttributeError when a parameter or module is assigned, if the subclass has not called
+            super().__init__()
 
     Example:
         >>> class Scale(nn.Module):

@@ -26,6 +26,8 @@ class MultiheadAttention(Module):
             weights (batch, n, m). With batch_first, inputs and output have the batch as first axis.
             The batch axis is optional
     Source  Vaswani et al. 2017, "Attention Is All You Need"
+    Raises  ValueError if embed_dim or num_heads is not positive; AssertionError if embed_dim is not
+            divisible by num_heads or, in a call, if the last axis of an input has a wrong length
 
     Args:
         embed_dim: The length of each query and each result.
@@ -39,11 +41,6 @@ class MultiheadAttention(Module):
         batch_first: Whether the batch is the first axis instead of the second.
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
-
-    Raises:
-        ValueError: embed_dim or num_heads is not positive.
-        AssertionError: embed_dim is not divisible by num_heads; or, in a call, the last axis of an
-            input has a wrong length.
 
     Example:
         >>> layer = nn.MultiheadAttention(8, 2, batch_first=True)

@@ -21,6 +21,7 @@ class LayerNorm(Module):
 
     Shape   (..., *normalized_shape) -> the same
     Source  Ba et al. 2016, "Layer Normalization"
+    Raises  RuntimeError in a call, if the lengths of the input's last axes are not normalized_shape
 
     Args:
         normalized_shape: The lengths of the input's last axes, over which it is normalized.
@@ -29,9 +30,6 @@ class LayerNorm(Module):
         bias: Whether to learn the shift.
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
-
-    Raises:
-        RuntimeError: In a call, the lengths of the input's last axes are not normalized_shape.
 
     Example:
         >>> nn.LayerNorm(3)(torch.tensor([[1.0, 2.0, 3.0]])).detach()

@@ -70,6 +70,8 @@ class MaxPool2d(_MaxPool):
     """Takes the maximum of each window over the last two axes.
 
     Shape   (n, c, height, width) -> (n, c, rows, columns); n is optional
+    Raises  RuntimeError in a call, if the padding is more than half the kernel, or the input has
+            neither 3 nor 4 axes
 
     Args:
         kernel_size: The height and width of a window, or one number for both.
@@ -78,10 +80,6 @@ class MaxPool2d(_MaxPool):
         dilation: The distance between two neighbouring elements of a window.
         return_indices: Whether to return the indices of the maxima as well.
         ceil_mode: Whether to keep windows that start inside the image but end outside.
-
-    Raises:
-        RuntimeError: In a call, the padding is more than half the kernel, or the input has neither
-            3 nor 4 axes.
 
     Example:
         >>> nn.MaxPool2d(2)(torch.zeros(1, 1, 4, 4)).shape

@@ -365,6 +365,9 @@ class LSTM(RNNBase):
     Shape   as for RNN, but if proj_size is set, outputs and h have proj_size elements instead of
             hidden_size; hx is (h, c)
     Source  Hochreiter and Schmidhuber 1997; Sak et al. 2014 for projections
+    Raises  ValueError if hidden_size is not positive, dropout is not a probability, or proj_size is
+            too large; RuntimeError in a call, if the last axis of the input does not have
+            input_size elements
 
     Args:
         input_size: The number of elements of an input.
@@ -377,11 +380,6 @@ class LSTM(RNNBase):
         proj_size: The number of elements of the projected output; no projection if 0.
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
-
-    Raises:
-        ValueError: hidden_size is not positive, dropout is not a probability, or proj_size is too
-            large.
-        RuntimeError: In a call, the last axis of the input does not have input_size elements.
 
     Example:
         >>> layer = nn.LSTM(3, 4, batch_first=True)

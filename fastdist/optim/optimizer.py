@@ -56,15 +56,13 @@ class Optimizer(HasHooks):
     `update(group, parameter, gradient)`, or `step` as in PyTorch.
 
     Thread  any; step_with waits for steps of other threads
+    Raises  ValueError if there are no parameters, or a parameter is not a leaf; TypeError if params
+            is a tensor or has values that are not tensors
 
     Args:
         params: Parameters, (name, parameter) pairs, or dicts, each with the `params` and the
             options of one group.
         defaults: Options for groups that do not set them.
-
-    Raises:
-        ValueError: There are no parameters, or a parameter is not a leaf.
-        TypeError: params is a tensor or has values that are not tensors.
 
     Example:
         >>> class Halve(optim.Optimizer):

@@ -85,6 +85,8 @@ class profile(KeyAverages):
     Note    during a recording, ops take their general path, as under autocast, and gradients are
             computed by ops; both take longer than usual. An op of 9 us takes 1 us more with
             shapes, 0.3 us with flops, 3 us with stacks (more for deep stacks), 4 us with memory
+    Raises  TypeError if an activity is not a ProfilerActivity; NotImplementedError if
+            experimental_config is not None; AssertionError if activities is empty
 
     Args:
         activities: The kinds of work to record, such as [ProfilerActivity.CPU]. If None, all that
@@ -112,11 +114,6 @@ class profile(KeyAverages):
         custom_trace_id_callback: A function that returns an id for each recording. If None, ids
             are random.
         post_processing_timeout_s: Ignored.
-
-    Raises:
-        TypeError: An activity is not a ProfilerActivity.
-        NotImplementedError: experimental_config is not None.
-        AssertionError: activities is empty.
 
     Example:
         >>> with torch.profiler.profile() as profile:

@@ -66,12 +66,10 @@ class Generator:
     Thread  any; the program must order the draws of two threads if the order matters
     Note    devices call `reserve`, and give the seed and the first block to their kernels, which
             compute the same numbers as `philox`
+    Raises  DeviceError if the device is unknown
 
     Args:
         device: The device on which numbers are drawn.
-
-    Raises:
-        DeviceError: The device is unknown.
 
     Example:
         >>> generator = torch.Generator().manual_seed(1)
@@ -312,14 +310,13 @@ def go_to_all(marks: list[tuple[Generator, Bookmark]]) -> None:
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of all devices.
 
+    Raises  RuntimeError if seed is below -2**63 or above 2**64 - 1
+
     Args:
         seed: An integer of at most 64 bits.
 
     Returns:
         The CPU's default generator.
-
-    Raises:
-        RuntimeError: seed is below -2**63 or above 2**64 - 1.
 
     Example:
         >>> generator = torch.manual_seed(3)

@@ -13,15 +13,14 @@ from ..core.errors import ShapeError
 def map_file(path: str, num_bytes: int, *, shared: bool) -> np.ndarray[Any, Any]:
     """Return the first bytes of a file as a writable array of uint8.
 
+    Raises  RuntimeError if the file cannot be opened; ShapeError if num_bytes is negative, or the
+            file is too short and `shared` is False
+
     Args:
         path: The file.
         num_bytes: The number of bytes; 0 maps nothing.
         shared: If True, writes to the array change the file, and a file that is too short is
             extended. If False, writes change only the array.
-
-    Raises:
-        RuntimeError: The file cannot be opened.
-        ShapeError: num_bytes is negative, or the file is too short and `shared` is False.
     """
     if num_bytes < 0:
         raise ShapeError(f"unable to mmap {num_bytes} bytes from file <{path}>")

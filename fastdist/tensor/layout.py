@@ -270,11 +270,10 @@ def view_strides(layout: Layout, shape: Shape) -> Shape | None:
 class Size(tuple[int, ...]):
     """A shape: a tuple with the repr of PyTorch's Size.
 
+    Raises  TypeError if a length is not an integer
+
     Args:
         sizes: The lengths of the axes.
-
-    Raises:
-        TypeError: A length is not an integer.
 
     Example:
         >>> torch.zeros(2, 3).shape

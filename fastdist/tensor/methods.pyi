@@ -160,15 +160,14 @@ class TensorMethods:
     def abs(self, *, out: Tensor | None = None) -> Tensor:
         """Return the absolute value of each element; the gradient at 0 is 0.
 
+        Raises  NotImplementedError if input is bool
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape. For complex input, the tensor is real.
-
-        Raises:
-            NotImplementedError: input is bool.
 
         Example:
             >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -177,15 +176,14 @@ class TensorMethods:
     def abs_(self) -> Tensor:
         """Return the absolute value of each element; the gradient at 0 is 0.
 
+        Raises  NotImplementedError if input is bool
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape. For complex input, the tensor is real.
-
-        Raises:
-            NotImplementedError: input is bool.
 
         Example:
             >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -194,15 +192,14 @@ class TensorMethods:
     def absolute(self, *, out: Tensor | None = None) -> Tensor:
         """Return the absolute value of each element; the gradient at 0 is 0.
 
+        Raises  NotImplementedError if input is bool
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape. For complex input, the tensor is real.
-
-        Raises:
-            NotImplementedError: input is bool.
 
         Example:
             >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -211,15 +208,14 @@ class TensorMethods:
     def absolute_(self) -> Tensor:
         """Return the absolute value of each element; the gradient at 0 is 0.
 
+        Raises  NotImplementedError if input is bool
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape. For complex input, the tensor is real.
-
-        Raises:
-            NotImplementedError: input is bool.
 
         Example:
             >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -255,6 +251,8 @@ class TensorMethods:
         """Return input + alpha * other.
 
         Shape   (...), (...) -> broadcast
+        Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+                nor a number
 
         Args:
             input: The tensor.
@@ -264,10 +262,6 @@ class TensorMethods:
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
-            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -277,6 +271,8 @@ class TensorMethods:
         """Return input + alpha * other.
 
         Shape   (...), (...) -> broadcast
+        Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+                nor a number
 
         Args:
             input: The tensor.
@@ -286,10 +282,6 @@ class TensorMethods:
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
-            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -339,6 +331,8 @@ class TensorMethods:
     def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return whether all elements over dim are nonzero; True if there are no elements.
 
+        Raises  IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
@@ -348,15 +342,14 @@ class TensorMethods:
         Returns:
             A tensor of bool, or of uint8 if input is uint8.
 
-        Raises:
-            IndexError: dim is out of range.
-
         Example:
             >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
             tensor([False,  True])
         """
     def allclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:
         """Return whether |input - other| <= atol + rtol * |other| for all elements, as a Python bool.
+
+        Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
 
         Args:
             input: The tensor.
@@ -365,9 +358,6 @@ class TensorMethods:
             atol: The absolute tolerance.
             equal_nan: Whether NaN is close to NaN.
 
-        Raises:
-            RuntimeError: The dtypes differ, or the shapes do not broadcast.
-
         Example:
             >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
             True
@@ -375,15 +365,14 @@ class TensorMethods:
     def amax(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the maximum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
+        Raises  IndexError if dim is out of range, or an axis to reduce has no elements;
+                NotImplementedError if input is complex
+
         Args:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            IndexError: dim is out of range, or an axis to reduce has no elements.
-            NotImplementedError: input is complex.
 
         Example:
             >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -392,15 +381,14 @@ class TensorMethods:
     def amin(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the minimum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
+        Raises  IndexError if dim is out of range, or an axis to reduce has no elements;
+                NotImplementedError if input is complex
+
         Args:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            IndexError: dim is out of range, or an axis to reduce has no elements.
-            NotImplementedError: input is complex.
 
         Example:
             >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -415,6 +403,8 @@ class TensorMethods:
     def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return whether any element over dim is nonzero; False if there are no elements.
 
+        Raises  IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
@@ -423,9 +413,6 @@ class TensorMethods:
 
         Returns:
             A tensor of bool, or of uint8 if input is uint8.
-
-        Raises:
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -507,6 +494,9 @@ class TensorMethods:
         """Return the index of the maximum, along dim or in the flattened tensor. Of several equal
         maxima, the first index is returned.
 
+        Raises  IndexError if dim is out of range, or input has no elements; RuntimeError if input is
+                bool or complex
+
         Args:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
@@ -515,10 +505,6 @@ class TensorMethods:
 
         Returns:
             A tensor of int64.
-
-        Raises:
-            IndexError: dim is out of range, or input has no elements.
-            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -528,6 +514,9 @@ class TensorMethods:
         """Return the index of the minimum, along dim or in the flattened tensor. Of several equal
         minima, the first index is returned.
 
+        Raises  IndexError if dim is out of range, or input has no elements; RuntimeError if input is
+                bool or complex
+
         Args:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
@@ -537,16 +526,14 @@ class TensorMethods:
         Returns:
             A tensor of int64.
 
-        Raises:
-            IndexError: dim is out of range, or input has no elements.
-            RuntimeError: input is bool or complex.
-
         Example:
             >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
             tensor([0, 1])
         """
     def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the indices that sort input along dim.
+
+        Raises  IndexError if dim is out of range; NotImplementedError if input is complex
 
         Args:
             input: The tensor.
@@ -557,10 +544,6 @@ class TensorMethods:
 
         Returns:
             A tensor of int64 of the shape of input.
-
-        Raises:
-            IndexError: dim is out of range.
-            NotImplementedError: input is complex.
 
         Example:
             >>> torch.argsort(torch.tensor([3, 1, 2]))
@@ -719,6 +702,8 @@ class TensorMethods:
     def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the products of two batches of matrices.
 
+        Raises  RuntimeError if an argument does not have three axes, or the sizes do not fit
+
         Args:
             input: The tensor.
             mat2: The right matrices, of shape (b, k, m).
@@ -726,9 +711,6 @@ class TensorMethods:
 
         Returns:
             A tensor of shape (b, n, m), for an input of shape (b, n, k).
-
-        Raises:
-            RuntimeError: An argument does not have three axes, or the sizes do not fit.
 
         Example:
             >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
@@ -747,12 +729,11 @@ class TensorMethods:
     def broadcast_to(self, size: Sequence[builtins.int]) -> Tensor:
         """Return a view of input broadcast to this size.
 
+        Raises  RuntimeError if an axis of input has neither length 1 nor the length given in size
+
         Args:
             input: The tensor.
             size: The shape of the result, as a tuple.
-
-        Raises:
-            RuntimeError: An axis of input has neither length 1 nor the length given in size.
 
         Example:
             >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -784,12 +765,11 @@ class TensorMethods:
     def ceil(self, *, out: Tensor | None = None) -> Tensor:
         """Return each element rounded up to an integer; the gradient is 0.
 
+        Raises  NotImplementedError if input is bool or complex
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.ceil(torch.tensor([1.2, -1.2]))
@@ -798,12 +778,11 @@ class TensorMethods:
     def ceil_(self) -> Tensor:
         """Return each element rounded up to an integer; the gradient is 0.
 
+        Raises  NotImplementedError if input is bool or complex
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.ceil(torch.tensor([1.2, -1.2]))
@@ -846,14 +825,13 @@ class TensorMethods:
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return at most `chunks` views along dim, all of the same length except the last one.
 
+        Raises  RuntimeError if chunks is not positive, or input has no axes; IndexError if dim is out
+                of range
+
         Args:
             input: The tensor.
             chunks: The number of views to make.
             dim: The axis to divide.
-
-        Raises:
-            RuntimeError: chunks is not positive, or input has no axes.
-            IndexError: dim is out of range.
 
         Example:
             >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -863,14 +841,13 @@ class TensorMethods:
         """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
         one may be None.
 
+        Raises  RuntimeError if both bounds are None
+
         Args:
             input: The tensor.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: Both bounds are None.
 
         Example:
             >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
@@ -885,14 +862,12 @@ class TensorMethods:
     def clamp_min(self, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
         """Return the larger of each element and the bound `min`.
 
+        Raises  NotImplementedError if input is complex; RuntimeError if the shapes do not broadcast
+
         Args:
             input: The tensor.
             min: The lower bound, a number or a tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is complex.
-            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
@@ -904,14 +879,13 @@ class TensorMethods:
         """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
         one may be None.
 
+        Raises  RuntimeError if both bounds are None
+
         Args:
             input: The tensor.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: Both bounds are None.
 
         Example:
             >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
@@ -922,15 +896,14 @@ class TensorMethods:
     def clone(self, *, memory_format: MemoryFormat | None = None) -> Tensor:
         """Return a copy of input with the same order of axes in memory. Gradients pass to input.
 
+        Raises  RuntimeError if memory_format is channels_last, and input does not have four axes
+
         Args:
             input: The tensor.
             memory_format: The order of the elements in memory; None means input's order.
 
         Returns:
             A new tensor. Its gradient is passed on to input. For a leaf, call `detach().clone()`.
-
-        Raises:
-            RuntimeError: memory_format is channels_last, and input does not have four axes.
 
         Example:
             >>> x = torch.ones(2)
@@ -979,12 +952,11 @@ class TensorMethods:
 
         Return the tensor itself if its elements are in that order already, otherwise a copy.
 
+        Raises  RuntimeError if memory_format is channels_last, and the tensor does not have four axes
+
         Args:
             input: The tensor.
             memory_format: The order of the elements in memory.
-
-        Raises:
-            RuntimeError: memory_format is channels_last, and the tensor does not have four axes.
 
         Example:
             >>> torch.zeros(2, 3).t().contiguous().stride()
@@ -1004,15 +976,14 @@ class TensorMethods:
     def cos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the cosine of each element; the elements are angles in radians.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -1021,15 +992,14 @@ class TensorMethods:
     def cos_(self) -> Tensor:
         """Return the cosine of each element; the elements are angles in radians.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -1068,14 +1038,13 @@ class TensorMethods:
         """Return a copy of the tensor on a GPU. If the tensor is already on that GPU in the order of
         memory_format, return the tensor itself.
 
+        Raises  DeviceError if there is no GPU
+
         Args:
             input: The tensor.
             device: The GPU, as a number or a name such as "cuda:0"; the current GPU if None.
             non_blocking: Whether to return before the copy is complete.
             memory_format: The order of the elements in memory.
-
-        Raises:
-            DeviceError: There is no GPU.
 
         Example:
             >>> x = torch.ones(2)
@@ -1097,15 +1066,13 @@ class TensorMethods:
         """Return the cumulative sum along dim.
 
         Dtype   integers and bool are added in int64; floating -> the same
+        Raises  IndexError if dim is out of range
 
         Args:
             input: The tensor.
             dim: The axis along which to add.
             dtype: The dtype of the additions and of the result; int64 for integers if None.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
@@ -1148,13 +1115,12 @@ class TensorMethods:
     def diag(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
+        Raises  RuntimeError if input has neither one nor two axes
+
         Args:
             input: The tensor.
             diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input has neither one nor two axes.
 
         Example:
             >>> torch.diag(torch.tensor([1, 2]))
@@ -1187,6 +1153,8 @@ class TensorMethods:
         """Return the n-th differences between neighbours along dim. First, `prepend` and `append` are
         joined to input.
 
+        Raises  RuntimeError if input has no axes, or n is negative; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             n: How many times to take differences.
@@ -1194,10 +1162,6 @@ class TensorMethods:
             prepend: A tensor to insert before input; nothing if None.
             append: A tensor to append to input; nothing if None.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input has no axes, or n is negative.
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -1218,6 +1182,9 @@ class TensorMethods:
     def div(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
+        Raises  RuntimeError if the shapes do not broadcast, or rounding_mode is unknown; RuntimeError
+                if integers are divided by 0 with a rounding_mode
+
         Args:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
@@ -1227,10 +1194,6 @@ class TensorMethods:
         Returns:
             A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
             the quotient has the default dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-            RuntimeError: Integers are divided by 0 with a rounding_mode.
 
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
@@ -1243,6 +1206,9 @@ class TensorMethods:
     def divide(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
+        Raises  RuntimeError if the shapes do not broadcast, or rounding_mode is unknown; RuntimeError
+                if integers are divided by 0 with a rounding_mode
+
         Args:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
@@ -1252,10 +1218,6 @@ class TensorMethods:
         Returns:
             A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
             the quotient has the default dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-            RuntimeError: Integers are divided by 0 with a rounding_mode.
 
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
@@ -1268,13 +1230,13 @@ class TensorMethods:
     def dot(self, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the inner product of two vectors.
 
+        Raises  RuntimeError if an argument does not have one axis, the lengths differ, or the dtypes
+                differ
+
         Args:
             input: The tensor.
             tensor: The second vector.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
 
         Example:
             >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -1297,6 +1259,8 @@ class TensorMethods:
     def eq(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether elements are equal; NaN is not equal to anything.
 
+        Raises  RuntimeError if the shapes do not broadcast
+
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
@@ -1304,9 +1268,6 @@ class TensorMethods:
 
         Returns:
             A tensor of bool.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.eq(torch.tensor([1, 2]), 2)
@@ -1315,6 +1276,8 @@ class TensorMethods:
     def eq_(self, other: Operand) -> Tensor:
         """Return whether elements are equal; NaN is not equal to anything.
 
+        Raises  RuntimeError if the shapes do not broadcast
+
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
@@ -1323,9 +1286,6 @@ class TensorMethods:
         Returns:
             A tensor of bool.
 
-        Raises:
-            RuntimeError: The shapes do not broadcast.
-
         Example:
             >>> torch.eq(torch.tensor([1, 2]), 2)
             tensor([False,  True])
@@ -1333,12 +1293,11 @@ class TensorMethods:
     def equal(self, other: Tensor) -> builtins.bool:
         """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 
+        Raises  TypeError if other is not a tensor
+
         Args:
             input: The tensor.
             other: The tensor to compare with.
-
-        Raises:
-            TypeError: other is not a tensor.
 
         Example:
             >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
@@ -1359,15 +1318,14 @@ class TensorMethods:
     def exp(self, *, out: Tensor | None = None) -> Tensor:
         """Return e to the power of each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -1380,15 +1338,14 @@ class TensorMethods:
     def exp_(self) -> Tensor:
         """Return e to the power of each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -1399,13 +1356,12 @@ class TensorMethods:
 
         -1 in sizes keeps the length of an axis.
 
+        Raises  RuntimeError if an axis would change its length, which is not 1
+
         Args:
             input: The tensor.
             *sizes: The lengths of the axes of the result, as numbers or as one tuple. Additional
                 lengths add axes in front.
-
-        Raises:
-            RuntimeError: An axis would change its length, which is not 1.
 
         Example:
             >>> torch.tensor([[1], [2]]).expand(-1, 3)
@@ -1415,12 +1371,11 @@ class TensorMethods:
     def expand_as(self, other: Tensor) -> Tensor:
         """Return a view of input expanded to the shape of other.
 
+        Raises  RuntimeError if an axis of input has neither length 1 nor its length in other
+
         Args:
             input: The tensor.
             other: The tensor whose shape is taken.
-
-        Raises:
-            RuntimeError: An axis of input has neither length 1 nor its length in other.
 
         Example:
             >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
@@ -1451,14 +1406,13 @@ class TensorMethods:
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
         """Return input with the axes from start_dim to end_dim merged, as a view where possible.
 
+        Raises  IndexError if start_dim or end_dim is out of range; RuntimeError if start_dim comes
+                after end_dim
+
         Args:
             input: The tensor.
             start_dim: The first axis to merge.
             end_dim: The last axis to merge.
-
-        Raises:
-            IndexError: start_dim or end_dim is out of range.
-            RuntimeError: start_dim comes after end_dim.
 
         Example:
             >>> torch.zeros(2, 3, 4).flatten(1).shape
@@ -1467,13 +1421,11 @@ class TensorMethods:
     def flip(self, *dims: Sizes) -> Tensor:
         """Return a copy with the order of elements along dims reversed.
 
+        Raises  IndexError if an axis is out of range; RuntimeError if an axis is given twice
+
         Args:
             input: The tensor.
             *dims: The axes, as numbers or as one tuple.
-
-        Raises:
-            IndexError: An axis is out of range.
-            RuntimeError: An axis is given twice.
 
         Example:
             >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
@@ -1503,12 +1455,11 @@ class TensorMethods:
     def floor(self, *, out: Tensor | None = None) -> Tensor:
         """Return each element rounded down to an integer; the gradient is 0.
 
+        Raises  NotImplementedError if input is bool or complex
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -1517,12 +1468,11 @@ class TensorMethods:
     def floor_(self) -> Tensor:
         """Return each element rounded down to an integer; the gradient is 0.
 
+        Raises  NotImplementedError if input is bool or complex
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -1560,6 +1510,9 @@ class TensorMethods:
     def gather(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return elements of input at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
+        Raises  RuntimeError if an index is out of range, or index has a wrong dtype or number of axes;
+                IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: The axis to which the indices apply.
@@ -1568,10 +1521,6 @@ class TensorMethods:
 
         Returns:
             A tensor of the shape of index and the dtype of input.
-
-        Raises:
-            RuntimeError: An index is out of range, or index has a wrong dtype or number of axes.
-            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -1600,6 +1549,8 @@ class TensorMethods:
     def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the outer product: each element of one vector times each element of another.
 
+        Raises  RuntimeError if an argument does not have one axis
+
         Args:
             input: The tensor.
             vec2: The second vector.
@@ -1607,9 +1558,6 @@ class TensorMethods:
 
         Returns:
             A matrix of shape (n, m), for vectors of n and m elements.
-
-        Raises:
-            RuntimeError: An argument does not have one axis.
 
         Example:
             >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -1752,12 +1700,11 @@ class TensorMethods:
     def inverse(self, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse; an alias of linalg.inv.
 
+        Raises  RuntimeError if the matrices are not square, or one is singular
+
         Args:
             input: A square matrix, or a batch of square matrices.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: The matrices are not square, or one is singular.
 
         Example:
             >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1836,6 +1783,8 @@ class TensorMethods:
     def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
         """Return whether |input - other| <= atol + rtol * |other|, element by element.
 
+        Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
+
         Args:
             input: The tensor.
             other: The tensor to compare with.
@@ -1846,9 +1795,6 @@ class TensorMethods:
         Returns:
             A tensor of bool.
 
-        Raises:
-            RuntimeError: The dtypes differ, or the shapes do not broadcast.
-
         Example:
             >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
             tensor([ True, False])
@@ -1856,15 +1802,14 @@ class TensorMethods:
     def isfinite(self, *, out: Tensor | None = None) -> Tensor:
         """Return whether input is neither infinite nor NaN.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
@@ -1873,15 +1818,14 @@ class TensorMethods:
     def isinf(self, *, out: Tensor | None = None) -> Tensor:
         """Return whether input is inf or -inf.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
@@ -1890,15 +1834,14 @@ class TensorMethods:
     def isnan(self, *, out: Tensor | None = None) -> Tensor:
         """Return whether input is NaN.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of bool of the same shape.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.isnan(torch.tensor([1.0, float("nan")]))
@@ -1986,15 +1929,14 @@ class TensorMethods:
     def log(self, *, out: Tensor | None = None) -> Tensor:
         """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -2003,15 +1945,14 @@ class TensorMethods:
     def log10(self, *, out: Tensor | None = None) -> Tensor:
         """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log10(torch.tensor([100.0]))
@@ -2020,15 +1961,14 @@ class TensorMethods:
     def log10_(self) -> Tensor:
         """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log10(torch.tensor([100.0]))
@@ -2037,15 +1977,14 @@ class TensorMethods:
     def log1p(self, *, out: Tensor | None = None) -> Tensor:
         """Return the natural logarithm of 1 plus each element, precise near 0.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -2054,15 +1993,14 @@ class TensorMethods:
     def log1p_(self) -> Tensor:
         """Return the natural logarithm of 1 plus each element, precise near 0.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -2071,15 +2009,14 @@ class TensorMethods:
     def log2(self, *, out: Tensor | None = None) -> Tensor:
         """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -2088,15 +2025,14 @@ class TensorMethods:
     def log2_(self) -> Tensor:
         """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -2105,15 +2041,14 @@ class TensorMethods:
     def log_(self) -> Tensor:
         """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -2125,16 +2060,14 @@ class TensorMethods:
         """Return log(softmax(input)) along dim, without overflow.
 
         Shape   (..., n, ...) -> (..., n, ...)
+        Raises  NotImplementedError if input is not floating-point, and dtype is None; IndexError if dim
+                is out of range
 
         Args:
             input: The tensor.
             dim: The axis along which the exponentials of the result add up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is not floating-point, and dtype is None.
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -2153,6 +2086,8 @@ class TensorMethods:
     def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether the elements of input and other are both nonzero.
 
+        Raises  RuntimeError if the shapes do not broadcast
+
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
@@ -2160,9 +2095,6 @@ class TensorMethods:
 
         Returns:
             A tensor of bool.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
@@ -2171,6 +2103,8 @@ class TensorMethods:
     def logical_and_(self, other: Operand) -> Tensor:
         """Return whether the elements of input and other are both nonzero.
 
+        Raises  RuntimeError if the shapes do not broadcast
+
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
@@ -2178,9 +2112,6 @@ class TensorMethods:
 
         Returns:
             A tensor of bool.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
@@ -2232,14 +2163,13 @@ class TensorMethods:
     def logsumexp(self, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return log(sum(exp(input))) over dim, without overflow.
 
+        Raises  IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: The axis or axes.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
@@ -2289,14 +2219,14 @@ class TensorMethods:
     def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input with the elements replaced by `value` where mask is true.
 
+        Raises  RuntimeError if mask is not bool, the shapes do not broadcast, or value is not one
+                number
+
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2305,14 +2235,14 @@ class TensorMethods:
     def masked_fill_(self, mask: Operand, value: Operand) -> Tensor:
         """Return input with the elements replaced by `value` where mask is true.
 
+        Raises  RuntimeError if mask is not bool, the shapes do not broadcast, or value is not one
+                number
+
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2345,16 +2275,14 @@ class TensorMethods:
 
         Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
                 counts as a row on the left and as a column on the right, and its axis is dropped
+        Raises  RuntimeError if the inner axes have different lengths, the batch axes do not broadcast,
+                an operand has no axis (use mul), or the dtypes differ; NotImplementedError if the dtype
+                is bool
 
         Args:
             input: The left operand, with at least one axis, of any dtype but bool.
             other: The right operand, of the same dtype, with at least one axis.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: The inner axes have different lengths, the batch axes do not broadcast, an
-                operand has no axis (use mul), or the dtypes differ.
-            NotImplementedError: The dtype is bool.
 
         Example:
             >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2371,6 +2299,8 @@ class TensorMethods:
         """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
         second tensor, return the elementwise maximum of both tensors.
 
+        Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2381,10 +2311,6 @@ class TensorMethods:
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
             the result is NaN.
-
-        Raises:
-            RuntimeError: The tensor has no elements.
-            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2398,6 +2324,8 @@ class TensorMethods:
         """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
         second tensor, return the elementwise maximum of both tensors.
 
+        Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2408,10 +2336,6 @@ class TensorMethods:
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
             the result is NaN.
-
-        Raises:
-            RuntimeError: The tensor has no elements.
-            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2425,6 +2349,8 @@ class TensorMethods:
         """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
         second tensor, return the elementwise maximum of both tensors.
 
+        Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2436,10 +2362,6 @@ class TensorMethods:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
             the result is NaN.
 
-        Raises:
-            RuntimeError: The tensor has no elements.
-            IndexError: dim is out of range.
-
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
             >>> torch.max(x)
@@ -2450,6 +2372,9 @@ class TensorMethods:
     def maximum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the larger of two elements; NaN if either is NaN. Equal elements share the gradient.
 
+        Raises  NotImplementedError if an argument is complex; RuntimeError if the shapes do not
+                broadcast
+
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
@@ -2457,10 +2382,6 @@ class TensorMethods:
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-        Raises:
-            NotImplementedError: An argument is complex.
-            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
@@ -2490,6 +2411,9 @@ class TensorMethods:
     def median(self, *, out: Tensor | None = ...) -> Tensor:
         """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
+        Raises  IndexError if dim is out of range, or the axis has no elements; RuntimeError if input is
+                bool or complex
+
         Args:
             input: The tensor.
             dim: The axis; all elements if None.
@@ -2498,10 +2422,6 @@ class TensorMethods:
 
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`.
-
-        Raises:
-            IndexError: dim is out of range, or the axis has no elements.
-            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.median(torch.tensor([3, 1, 4, 2]))
@@ -2511,6 +2431,9 @@ class TensorMethods:
     def median(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median:
         """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
+        Raises  IndexError if dim is out of range, or the axis has no elements; RuntimeError if input is
+                bool or complex
+
         Args:
             input: The tensor.
             dim: The axis; all elements if None.
@@ -2520,10 +2443,6 @@ class TensorMethods:
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`.
 
-        Raises:
-            IndexError: dim is out of range, or the axis has no elements.
-            RuntimeError: input is bool or complex.
-
         Example:
             >>> torch.median(torch.tensor([3, 1, 4, 2]))
             tensor(2)
@@ -2532,6 +2451,8 @@ class TensorMethods:
     def min(self, *, out: Tensor | None = ...) -> Tensor:
         """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
         second tensor, return the elementwise minimum of both tensors.
+
+        Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
         Args:
             input: The tensor.
@@ -2543,10 +2464,6 @@ class TensorMethods:
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
             the result is NaN.
-
-        Raises:
-            RuntimeError: The tensor has no elements.
-            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2560,6 +2477,8 @@ class TensorMethods:
         """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
         second tensor, return the elementwise minimum of both tensors.
 
+        Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2570,10 +2489,6 @@ class TensorMethods:
         Returns:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
             the result is NaN.
-
-        Raises:
-            RuntimeError: The tensor has no elements.
-            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2587,6 +2502,8 @@ class TensorMethods:
         """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
         second tensor, return the elementwise minimum of both tensors.
 
+        Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: An axis, or a second tensor to compare with; None for all elements.
@@ -2598,10 +2515,6 @@ class TensorMethods:
             A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
             the result is NaN.
 
-        Raises:
-            RuntimeError: The tensor has no elements.
-            IndexError: dim is out of range.
-
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
             >>> torch.min(x)
@@ -2612,6 +2525,9 @@ class TensorMethods:
     def minimum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the smaller of two elements; NaN if either is NaN. Equal elements share the gradient.
 
+        Raises  NotImplementedError if an argument is complex; RuntimeError if the shapes do not
+                broadcast
+
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
@@ -2620,16 +2536,14 @@ class TensorMethods:
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
 
-        Raises:
-            NotImplementedError: An argument is complex.
-            RuntimeError: The shapes do not broadcast.
-
         Example:
             >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))
             tensor([1, 2])
         """
     def mm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the product of two matrices.
+
+        Raises  RuntimeError if an argument is not a matrix, the inner axes differ, or the dtypes differ
 
         Args:
             input: The tensor.
@@ -2638,9 +2552,6 @@ class TensorMethods:
 
         Returns:
             A matrix of shape (n, m), for an input of shape (n, k).
-
-        Raises:
-            RuntimeError: An argument is not a matrix, the inner axes differ, or the dtypes differ.
 
         Example:
             >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
@@ -2659,14 +2570,13 @@ class TensorMethods:
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Return a view with the axes `source` moved to the positions `destination`.
 
+        Raises  IndexError if an axis is out of range; RuntimeError if source and destination differ in
+                length, or an axis is given twice
+
         Args:
             input: The tensor.
             source: One axis or several axes.
             destination: The new position of each axis in `source`.
-
-        Raises:
-            IndexError: An axis is out of range.
-            RuntimeError: source and destination differ in length, or an axis is given twice.
 
         Example:
             >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -2675,14 +2585,13 @@ class TensorMethods:
     def movedim(self, source: Any, destination: Any) -> Tensor:
         """Return a view with the axes `source` moved to the positions `destination`.
 
+        Raises  IndexError if an axis is out of range; RuntimeError if source and destination differ in
+                length, or an axis is given twice
+
         Args:
             input: The tensor.
             source: One axis or several axes.
             destination: The new position of each axis in `source`.
-
-        Raises:
-            IndexError: An axis is out of range.
-            RuntimeError: source and destination differ in length, or an axis is given twice.
 
         Example:
             >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -2696,6 +2605,8 @@ class TensorMethods:
         """Return input * other.
 
         Shape   (...), (...) -> broadcast
+        Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+                nor a number
 
         Args:
             input: The tensor.
@@ -2704,10 +2615,6 @@ class TensorMethods:
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
-            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2717,6 +2624,8 @@ class TensorMethods:
         """Return input * other.
 
         Shape   (...), (...) -> broadcast
+        Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+                nor a number
 
         Args:
             input: The tensor.
@@ -2725,10 +2634,6 @@ class TensorMethods:
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
-            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2757,6 +2662,8 @@ class TensorMethods:
         """Return input * other.
 
         Shape   (...), (...) -> broadcast
+        Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+                nor a number
 
         Args:
             input: The tensor.
@@ -2765,10 +2672,6 @@ class TensorMethods:
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
-            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2778,6 +2681,8 @@ class TensorMethods:
         """Return input * other.
 
         Shape   (...), (...) -> broadcast
+        Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+                nor a number
 
         Args:
             input: The tensor.
@@ -2786,10 +2691,6 @@ class TensorMethods:
 
         Returns:
             A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
-            TypeError: `other` is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2807,15 +2708,14 @@ class TensorMethods:
     def nan_to_num(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return input with NaN and infinities replaced by numbers.
 
+        Raises  TypeError if nan, posinf or neginf is not a number
+
         Args:
             input: The tensor.
             nan: The replacement for NaN; 0 if None.
             posinf: The replacement for inf; the largest finite number of the dtype if None.
             neginf: The replacement for -inf; the smallest (negative) finite number if None.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            TypeError: nan, posinf or neginf is not a number.
 
         Example:
             >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
@@ -2845,15 +2745,14 @@ class TensorMethods:
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """Return a view of `length` elements along dim, from index start on.
 
+        Raises  IndexError if dim or start is out of range; RuntimeError if start + length is beyond the
+                axis, or length is negative
+
         Args:
             input: The tensor.
             dim: The axis.
             start: The first index.
             length: The number of indices.
-
-        Raises:
-            IndexError: dim or start is out of range.
-            RuntimeError: start + length is beyond the axis, or length is negative.
 
         Example:
             >>> torch.narrow(torch.arange(5), 0, 1, 3)
@@ -2894,12 +2793,11 @@ class TensorMethods:
     def neg(self, *, out: Tensor | None = None) -> Tensor:
         """Return each element with the opposite sign.
 
+        Raises  RuntimeError if input is bool
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input is bool.
 
         Example:
             >>> torch.neg(torch.tensor([1, -2]))
@@ -2908,12 +2806,11 @@ class TensorMethods:
     def neg_(self) -> Tensor:
         """Return each element with the opposite sign.
 
+        Raises  RuntimeError if input is bool
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input is bool.
 
         Example:
             >>> torch.neg(torch.tensor([1, -2]))
@@ -2922,12 +2819,11 @@ class TensorMethods:
     def negative(self, *, out: Tensor | None = None) -> Tensor:
         """Return each element with the opposite sign.
 
+        Raises  RuntimeError if input is bool
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input is bool.
 
         Example:
             >>> torch.neg(torch.tensor([1, -2]))
@@ -2936,12 +2832,11 @@ class TensorMethods:
     def negative_(self) -> Tensor:
         """Return each element with the opposite sign.
 
+        Raises  RuntimeError if input is bool
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input is bool.
 
         Example:
             >>> torch.neg(torch.tensor([1, -2]))
@@ -3178,6 +3073,8 @@ class TensorMethods:
     def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the outer product: each element of one vector times each element of another.
 
+        Raises  RuntimeError if an argument does not have one axis
+
         Args:
             input: The tensor.
             vec2: The second vector.
@@ -3185,9 +3082,6 @@ class TensorMethods:
 
         Returns:
             A matrix of shape (n, m), for vectors of n and m elements.
-
-        Raises:
-            RuntimeError: An argument does not have one axis.
 
         Example:
             >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -3200,12 +3094,11 @@ class TensorMethods:
     def permute(self, *dims: Sizes) -> Tensor:
         """Return a view with the axes in the order dims.
 
+        Raises  RuntimeError if an axis is missing or given twice
+
         Args:
             input: The tensor.
             *dims: All axes in their new order, as numbers or as one tuple.
-
-        Raises:
-            RuntimeError: An axis is missing or given twice.
 
         Example:
             >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
@@ -3272,6 +3165,7 @@ class TensorMethods:
         """Return the product over dim, or over all axes.
 
         Dtype   integers and bool are multiplied in int64; floating -> the same
+        Raises  IndexError if dim is out of range
 
         Args:
             input: The tensor.
@@ -3279,9 +3173,6 @@ class TensorMethods:
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype of the products and of the result; int64 for integers if None.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -3333,15 +3224,14 @@ class TensorMethods:
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
         """Return 1 divided by each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -3350,15 +3240,14 @@ class TensorMethods:
     def reciprocal_(self) -> Tensor:
         """Return 1 divided by each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -3395,12 +3284,11 @@ class TensorMethods:
     def relu(self, *, out: Tensor | None = None) -> Tensor:
         """Return the larger of 0 and each element; the gradient at 0 is 0.
 
+        Raises  RuntimeError if input is bool or complex
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -3409,12 +3297,11 @@ class TensorMethods:
     def relu_(self) -> Tensor:
         """Return the larger of 0 and each element; the gradient at 0 is 0.
 
+        Raises  RuntimeError if input is bool or complex
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -3433,12 +3320,11 @@ class TensorMethods:
     def repeat(self, *repeats: Any) -> Tensor:
         """Return input repeated along each axis; for more numbers than axes, axes are added in front.
 
+        Raises  RuntimeError if there are fewer numbers than axes, or a number is negative
+
         Args:
             input: The tensor.
             *repeats: The number of repetitions for each axis, as numbers or as one tuple.
-
-        Raises:
-            RuntimeError: There are fewer numbers than axes, or a number is negative.
 
         Example:
             >>> torch.tensor([1, 2]).repeat(2, 2)
@@ -3449,17 +3335,15 @@ class TensorMethods:
         """Return input with each element, or each slice along dim, repeated. With a single argument,
         which holds counts, return each index as often as its count.
 
+        Raises  RuntimeError if a count is negative or not an integer, or there is not one count for
+                each slice; IndexError if dim is out of range
+
         Args:
             input: The tensor; or the counts, if repeats is left out.
             repeats: A count for all, or a tensor with one count for each element or slice. If None,
                 input has the counts, and the result is indices.
             dim: The axis; if None, input is flattened.
             output_size: The length of the result; computed if None, for which the call waits for a GPU.
-
-        Raises:
-            RuntimeError: A count is negative or not an integer, or there is not one count for each
-                slice.
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -3567,13 +3451,12 @@ class TensorMethods:
     def round(self, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
         """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
+        Raises  NotImplementedError if input is bool or complex
+
         Args:
             input: The tensor.
             decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
@@ -3584,15 +3467,14 @@ class TensorMethods:
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Return 1 divided by the square root of each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -3601,15 +3483,14 @@ class TensorMethods:
     def rsqrt_(self) -> Tensor:
         """Return 1 divided by the square root of each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -3652,13 +3533,12 @@ class TensorMethods:
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a view of the elements at one index along dim; the view does not have that axis.
 
+        Raises  IndexError if dim or index is out of range
+
         Args:
             input: The tensor.
             dim: The axis to remove.
             index: The index along dim.
-
-        Raises:
-            IndexError: dim or index is out of range.
 
         Example:
             >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -3710,15 +3590,14 @@ class TensorMethods:
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
         """Return 1 / (1 + exp(-x)) for each element x.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -3727,15 +3606,14 @@ class TensorMethods:
     def sigmoid_(self) -> Tensor:
         """Return 1 / (1 + exp(-x)) for each element x.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -3744,12 +3622,11 @@ class TensorMethods:
     def sign(self, *, out: Tensor | None = None) -> Tensor:
         """Return the sign of each element as -1, 0 or 1; the gradient is 0.
 
+        Raises  NotImplementedError if input is complex (use sgn)
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is complex; use sgn.
 
         Example:
             >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -3758,12 +3635,11 @@ class TensorMethods:
     def sign_(self) -> Tensor:
         """Return the sign of each element as -1, 0 or 1; the gradient is 0.
 
+        Raises  NotImplementedError if input is complex (use sgn)
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            NotImplementedError: input is complex; use sgn.
 
         Example:
             >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -3774,15 +3650,14 @@ class TensorMethods:
     def sin(self, *, out: Tensor | None = None) -> Tensor:
         """Return the sine of each element; the elements are angles in radians.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -3791,15 +3666,14 @@ class TensorMethods:
     def sin_(self) -> Tensor:
         """Return the sine of each element; the elements are angles in radians.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -3823,16 +3697,14 @@ class TensorMethods:
         """Return exp(input) divided by its sum along dim, without overflow.
 
         Shape   (..., n, ...) -> (..., n, ...)
+        Raises  IndexError if dim is out of range; NotImplementedError if input is not floating-point,
+                and dtype is None
 
         Args:
             input: The tensor.
             dim: The axis along which the result adds up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            IndexError: dim is out of range.
-            NotImplementedError: input is not floating-point, and dtype is None.
 
         Example:
             >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
@@ -3843,6 +3715,8 @@ class TensorMethods:
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
         """Return the elements sorted along dim. NaN counts as largest; equal elements keep their order.
 
+        Raises  IndexError if dim is out of range; NotImplementedError if input is complex
+
         Args:
             input: The tensor.
             dim: The axis.
@@ -3852,10 +3726,6 @@ class TensorMethods:
 
         Returns:
             A pair with the fields `values` and `indices`.
-
-        Raises:
-            IndexError: dim is out of range.
-            NotImplementedError: input is complex.
 
         Example:
             >>> torch.sort(torch.tensor([3, 1, 2]))
@@ -3871,17 +3741,16 @@ class TensorMethods:
         """Return views of the parts along dim, either of one length or of a list of lengths. With one
         length, the last part may be shorter.
 
+        Raises  RuntimeError if a size is negative, the sizes do not add up to the length of the axis,
+                or the one length is 0 although that of the axis is not; IndexError if dim is out of
+                range
+
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
                 The length may be 0 if that of the axis is 0: the result is then one empty view.
             dim: The axis to divide.
             split_size: split_size_or_sections, under the name that the method uses; None: not used.
-
-        Raises:
-            RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
-                one length is 0 although that of the axis is not.
-            IndexError: dim is out of range.
 
         Example:
             >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3894,15 +3763,14 @@ class TensorMethods:
     def sqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Return the square root of each element; NaN below 0.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -3911,15 +3779,14 @@ class TensorMethods:
     def sqrt_(self) -> Tensor:
         """Return the square root of each element; NaN below 0.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -3928,15 +3795,14 @@ class TensorMethods:
     def square(self, *, out: Tensor | None = None) -> Tensor:
         """Return the square of each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape and dtype; bool gives int64.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -3945,15 +3811,14 @@ class TensorMethods:
     def square_(self) -> Tensor:
         """Return the square of each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape and dtype; bool gives int64.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -3962,12 +3827,11 @@ class TensorMethods:
     def squeeze(self, dim: Sizes | None = None) -> Tensor:
         """Return a view without the axes of length 1. If dim is given, only axes in dim are removed.
 
+        Raises  IndexError if an axis is out of range
+
         Args:
             input: The tensor.
             dim: The axis or axes to remove; if None, all axes of length 1.
-
-        Raises:
-            IndexError: An axis is out of range.
 
         Example:
             >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -4090,6 +3954,7 @@ class TensorMethods:
 
         Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
         Dtype   integers and bool are added in int64; floating -> the same
+        Raises  IndexError if an axis does not exist
 
         Args:
             input: The tensor.
@@ -4100,9 +3965,6 @@ class TensorMethods:
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
-
-        Raises:
-            IndexError: An axis does not exist.
 
         Example:
             >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -4183,15 +4045,14 @@ class TensorMethods:
     def tanh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the hyperbolic tangent of each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.tanh(torch.tensor([0.0, 1.0]))
@@ -4200,15 +4061,14 @@ class TensorMethods:
     def tanh_(self) -> Tensor:
         """Return the hyperbolic tangent of each element.
 
+        Raises  TypeError if input is neither a tensor nor a number
+
         Args:
             input: The tensor.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
-
-        Raises:
-            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.tanh(torch.tensor([0.0, 1.0]))
@@ -4258,13 +4118,12 @@ class TensorMethods:
         """Return input as a dense tensor. The gradient of a sparse input is sparse, with the
         coordinates of the input.
 
+        Raises  TypeError if dtype is not a dtype
+
         Args:
             input: The tensor.
             dtype: The dtype of the result; unchanged if None.
             masked_grad: Whether the gradient is sparse; True if None.
-
-        Raises:
-            TypeError: dtype is not a dtype.
 
         Example:
             >>> torch.eye(2).to_sparse().to_dense()
@@ -4280,6 +4139,9 @@ class TensorMethods:
     def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> return_types.topk:
         """Return the k largest or smallest elements along dim, sorted.
 
+        Raises  IndexError if dim is out of range, or the axis has fewer than k elements; RuntimeError
+                if input is bool or complex
+
         Args:
             input: The tensor.
             k: The number of elements.
@@ -4291,10 +4153,6 @@ class TensorMethods:
         Returns:
             A pair with the fields `values` and `indices`.
 
-        Raises:
-            IndexError: dim is out of range, or the axis has fewer than k elements.
-            RuntimeError: input is bool or complex.
-
         Example:
             >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
             fastdist.return_types.topk(
@@ -4304,11 +4162,10 @@ class TensorMethods:
     def trace(self) -> Tensor:
         """Return the sum of the main diagonal of a matrix.
 
+        Raises  RuntimeError if the tensor is not a matrix
+
         Args:
             input: The tensor.
-
-        Raises:
-            RuntimeError: The tensor is not a matrix.
 
         Example:
             >>> torch.eye(3).trace()
@@ -4317,13 +4174,12 @@ class TensorMethods:
     def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Return a view with two axes swapped.
 
+        Raises  IndexError if an axis is out of range
+
         Args:
             input: The tensor.
             dim0: The first axis.
             dim1: The second axis.
-
-        Raises:
-            IndexError: An axis is out of range.
 
         Example:
             >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
@@ -4340,13 +4196,12 @@ class TensorMethods:
     def triu(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """Return a copy with zeros below the diagonal of each matrix.
 
+        Raises  RuntimeError if input has fewer than two axes
+
         Args:
             input: The tensor.
             diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
             out: A tensor into which the result is written; a new one if None.
-
-        Raises:
-            RuntimeError: input has fewer than two axes.
 
         Example:
             >>> torch.triu(torch.ones(2, 2))
@@ -4358,6 +4213,9 @@ class TensorMethods:
     def true_divide(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
+        Raises  RuntimeError if the shapes do not broadcast, or rounding_mode is unknown; RuntimeError
+                if integers are divided by 0 with a rounding_mode
+
         Args:
             input: The dividend, a tensor or a number.
             other: The divisor, a tensor or a number.
@@ -4367,10 +4225,6 @@ class TensorMethods:
         Returns:
             A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
             the quotient has the default dtype.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-            RuntimeError: Integers are divided by 0 with a rounding_mode.
 
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
@@ -4391,12 +4245,11 @@ class TensorMethods:
     def type_as(self, other: Tensor) -> Tensor:
         """Return input in the dtype of other.
 
+        Raises  TypeError if other is not a tensor
+
         Args:
             input: The tensor.
             other: The tensor whose dtype is used.
-
-        Raises:
-            TypeError: other is not a tensor.
 
         Example:
             >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
@@ -4405,12 +4258,11 @@ class TensorMethods:
     def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return a view for each index along dim; the views do not have that axis.
 
+        Raises  IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: The axis to remove.
-
-        Raises:
-            IndexError: dim is out of range.
 
         Example:
             >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
@@ -4492,14 +4344,13 @@ class TensorMethods:
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return at most `chunks` views along dim, all of the same length except the last one.
 
+        Raises  RuntimeError if chunks is not positive, or input has no axes; IndexError if dim is out
+                of range
+
         Args:
             input: The tensor.
             chunks: The number of views to make.
             dim: The axis to divide.
-
-        Raises:
-            RuntimeError: chunks is not positive, or input has no axes.
-            IndexError: dim is out of range.
 
         Example:
             >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -4509,17 +4360,16 @@ class TensorMethods:
         """Return views of the parts along dim, either of one length or of a list of lengths. With one
         length, the last part may be shorter.
 
+        Raises  RuntimeError if a size is negative, the sizes do not add up to the length of the axis,
+                or the one length is 0 although that of the axis is not; IndexError if dim is out of
+                range
+
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
                 The length may be 0 if that of the axis is 0: the result is then one empty view.
             dim: The axis to divide.
             split_size: split_size_or_sections, under the name that the method uses; None: not used.
-
-        Raises:
-            RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
-                one length is 0 although that of the axis is not.
-            IndexError: dim is out of range.
 
         Example:
             >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -4532,12 +4382,11 @@ class TensorMethods:
     def unsqueeze(self, dim: builtins.int) -> Tensor:
         """Return a view with a new axis of length 1 at dim.
 
+        Raises  IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: The position of the new axis; -1 means after the last axis.
-
-        Raises:
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.tensor([1, 2]).unsqueeze(1).shape
@@ -4596,12 +4445,11 @@ class TensorMethods:
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view of input with the shape of other.
 
+        Raises  RuntimeError if the number of elements differs, or the shape cannot be a view of input
+
         Args:
             input: The tensor.
             other: The tensor whose shape is taken.
-
-        Raises:
-            RuntimeError: The number of elements differs, or the shape cannot be a view of input.
 
         Example:
             >>> torch.arange(4).view_as(torch.zeros(2, 2)).shape
@@ -4633,12 +4481,11 @@ class TensorMethods:
     def where(self, condition: Operand, other: Operand) -> Tensor:
         """Return the elements of this tensor where `condition` holds, and of `other` elsewhere.
 
+        Raises  RuntimeError if the shapes do not broadcast
+
         Args:
             condition: A tensor of bool that broadcasts with this tensor.
             other: A number or a tensor.
-
-        Raises:
-            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> x = torch.tensor([-1.0, 2.0])

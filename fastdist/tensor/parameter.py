@@ -65,13 +65,12 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
     `Parameter(data, requires_grad=True)` shares memory with `data`.
 
+    Raises  RuntimeError if requires_grad is true, and `data` is neither floating-point nor complex
+
     Args:
         data: The tensor whose memory the Parameter shares; an empty tensor if None.
         requires_grad: Whether autograd computes a gradient for the Parameter; if so, `data` must be
             floating-point or complex.
-
-    Raises:
-        RuntimeError: requires_grad is true, and `data` is neither floating-point nor complex.
 
     Example:
         >>> weight = nn.Parameter(torch.zeros(2))

@@ -68,13 +68,11 @@ class Tensor(PythonNumbers, TensorMethods, metaclass=TensorType):
     Note    `_array` is the backend's raw array, and `_layout` the interned Layout of that array.
             `_edge` is None (the tensor requires no grad), an AccumulateGrad (the tensor is a leaf),
             a Node, or an Edge (the tensor is one of several outputs of a Node)
+    Raises  TypeError if the data are not numbers
 
     Args:
         *args: The lengths of the axes (the elements are then uninitialized), or one list of values.
         **kwargs: `device`; the default device if left out.
-
-    Raises:
-        TypeError: The data are not numbers.
 
     Example:
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -168,11 +166,10 @@ class Tensor(PythonNumbers, TensorMethods, metaclass=TensorType):
     def size(self, dim: int | None = None) -> Size | int:
         """Return the shape, or the length of one axis.
 
+        Raises  IndexError if dim is out of range
+
         Args:
             dim: The number of an axis; None for all lengths.
-
-        Raises:
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.zeros(2, 3).size(), torch.zeros(2, 3).size(1)
@@ -191,11 +188,10 @@ class Tensor(PythonNumbers, TensorMethods, metaclass=TensorType):
     def stride(self, dim: int | None = None) -> Shape | int:
         """Return the strides in elements, or the stride of one axis.
 
+        Raises  IndexError if dim is out of range
+
         Args:
             dim: The number of an axis; None for all strides.
-
-        Raises:
-            IndexError: dim is out of range.
 
         Example:
             >>> torch.zeros(2, 3).stride()
@@ -250,11 +246,10 @@ class Tensor(PythonNumbers, TensorMethods, metaclass=TensorType):
         """Return whether the elements are without gaps in the order `memory_format`, which is C
         order by default.
 
+        Raises  TypeError if memory_format is not a memory format
+
         Args:
             memory_format: The order of the elements in memory.
-
-        Raises:
-            TypeError: memory_format is not a memory format.
 
         Example:
             >>> torch.zeros(2, 3).t().is_contiguous()

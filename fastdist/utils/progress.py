@@ -34,8 +34,7 @@ class _NoProgress:
 def __getattr__(name: str) -> Any:
     """Return the class `tqdm` of the package tqdm, or a class without a bar if it is not installed.
 
-    Raises:
-        AttributeError: For any other name.
+    Raises  AttributeError for any other name
     """
     if name != "tqdm":
         return find_late(__name__, name)

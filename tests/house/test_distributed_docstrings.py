@@ -70,7 +70,7 @@ def test_methods_that_start_a_collective_say_their_result_and_errors() -> None:
         if inspect.signature(method).return_annotation == "Work"
     }
     assert len(starts) > 15
-    entries = ("Args:", "Returns:", "Raises")
+    entries = ("Args:", "Returns:", "Raises  ")
     lacks = {name: [one for one in entries if one not in doc] for name, doc in starts.items()}
     assert {name: some for name, some in lacks.items() if some} == {}
 

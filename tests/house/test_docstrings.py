@@ -1,7 +1,11 @@
-"""No docstring contains a stray quote, which joining or splitting lines can leave behind."""
+"""No docstring contains a stray quote, and all list errors in one form.
+
+Joining or splitting lines can leave a quote behind.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
 
 from tests.house.test_sizes import parsed
@@ -28,5 +32,18 @@ def test_no_docstring_has_a_stray_quote() -> None:
         for name, file in parsed().items()
         for what, docstring in file.docstrings
         if has_stray_quote(docstring)
+    ]
+    assert found == []
+
+
+_SECTION = re.compile(r"^Raises:", re.MULTILINE)
+
+
+def test_errors_are_listed_in_one_form() -> None:
+    found = [
+        f"{name}: {what}"
+        for name, file in parsed().items()
+        for what, docstring in file.docstrings
+        if _SECTION.search(inspect.cleandoc(docstring))
     ]
     assert found == []

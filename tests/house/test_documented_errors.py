@@ -47,7 +47,7 @@ ELSEWHERE = {
 
 def errors_of(name: str) -> set[str]:
     """Return the errors in the entry `Raises` of a docstring."""
-    entries = re.findall(r"^Raises(?::|  ).*\n(?: .*\n)*", doc_of(name) + "\n", re.MULTILINE)
+    entries = re.findall(r"^Raises  .*\n(?: .*\n)*", doc_of(name) + "\n", re.MULTILINE)
     return set(re.findall(r"\b[A-Z]\w*(?:Error|Incomplete)\b", "".join(entries)))
 
 

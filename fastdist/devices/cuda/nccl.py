@@ -80,9 +80,8 @@ def new_unique_id() -> bytes:
 def nccl_errors(what: str) -> Iterator[None]:
     """Raise NCCL's errors inside a `with` block as CollectiveError or CollectiveLostError.
 
-    Raises:
-        CollectiveLostError: The connection to another member failed.
-        CollectiveError: NCCL reports any other error.
+    Raises  CollectiveLostError if the connection to another member failed; CollectiveError if NCCL
+            reports any other error
     """
     try:
         yield
@@ -131,8 +130,7 @@ class Communicator:
     The methods queue work on a stream and return. Arrays must be contiguous. The constructor waits
     until all members have called their constructors.
 
-    Raises:
-        CollectiveError: NCCL failed; CollectiveLostError: a member is lost.
+    Raises  CollectiveError if NCCL failed; CollectiveLostError if a member is lost
 
     Threads: one thread at a time; any thread may call abort.
     """
@@ -231,8 +229,7 @@ class Communicator:
 def type_of(what: str, array: Any) -> int:
     """Return NCCL's number for the dtype of an array in a reduction.
 
-    Raises:
-        CollectiveError: NCCL does not support this dtype.
+    Raises  CollectiveError if NCCL does not support this dtype
     """
     found = _TYPES.get(array.dtype.name)
     if found is None:

@@ -79,6 +79,9 @@ class _Config(NamedTuple):
 class Join:
     """A `with` block in which processes without further inputs shadow the others' collectives.
 
+    Raises  ValueError if there are no joinables, or they have several groups; RuntimeError with
+            throw_on_early_termination, if a process has no further inputs
+
     Args:
         joinables: DistributedDataParallel models and other Joinables, in the order of their
             collectives.
@@ -86,10 +89,6 @@ class Join:
         throw_on_early_termination: Whether all processes raise an error when one of them has no
             further inputs.
         kwargs: Passed to join_hook of each joinable.
-
-    Raises:
-        ValueError: There are no joinables, or they have several groups.
-        RuntimeError: With throw_on_early_termination, a process has no further inputs.
     """
 
     def __init__(
@@ -151,8 +150,8 @@ class Join:
     def notify_join_context(joinable: Any) -> None:
         """Record that a joinable begins an iteration, on a process that has inputs.
 
-        Raises:
-            RuntimeError: With throw_on_early_termination, another process has no further inputs.
+        Raises  RuntimeError with throw_on_early_termination, if another process has no further
+                inputs
         """
         notify(joinable, _ACTIVE | _SYNCS)
 
@@ -168,8 +167,7 @@ def share(group: Any, own: int) -> list[int]:
 def notify(joinable: Any, own: int) -> list[int]:
     """Announce an iteration; return all announcements, or [] if another joinable announces it.
 
-    Raises:
-        RuntimeError: With throw_on_early_termination, another process has no further inputs.
+    Raises  RuntimeError with throw_on_early_termination, if another process has no further inputs
     """
     config = joinable._join_config
     if config is None or not config.is_first:

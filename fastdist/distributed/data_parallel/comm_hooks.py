@@ -15,9 +15,8 @@ from .grad_bucket import GradBucket
 def require_hook(hook: Any) -> None:
     """Raise unless a hook is callable and its annotations fit a call of hook(state, bucket).
 
-    Raises:
-        TypeError: The hook is not callable.
-        ValueError: An annotation is not the type of the bucket or of the result.
+    Raises  TypeError if the hook is not callable; ValueError if an annotation is not the type of
+            the bucket or of the result
     """
     if not callable(hook):
         raise TypeError("Communication hook must be callable.")
@@ -48,8 +47,7 @@ class HookResultError(GraphError, TypeError):
 def call_hook(hook: Callable[[Any, GradBucket], Any], state: Any, bucket: GradBucket) -> Any:
     """Call a hook, and return its Future.
 
-    Raises:
-        HookResultError: The hook returned something other than a Future.
+    Raises  HookResultError if the hook returned something other than a Future
     """
     future = hook(state, bucket)
     if not hasattr(future, "wait"):

@@ -21,6 +21,9 @@ def _compute_bucket_assignment_by_size(
 ) -> tuple[list[list[int]], list[int]]:
     """Return the tensors of each bucket, as indices, and the size limit of each bucket in bytes.
 
+    Raises  ValueError if `tensors` or `bucket_size` is empty, or `tensor_indices` has another
+            length than `tensors`; RuntimeError if a tensor is sparse
+
     Args:
         tensors: Parameters, in the order in which buckets are filled.
         bucket_size: The sizes in bytes at which buckets are full. For each dtype and device, the
@@ -32,11 +35,6 @@ def _compute_bucket_assignment_by_size(
             position in `tensors`, and buckets are ordered by their lowest index. Otherwise buckets
             are returned in the order in which they became full.
         logger: Ignored.
-
-    Raises:
-        ValueError: `tensors` or `bucket_size` is empty, or `tensor_indices` has another length than
-            `tensors`.
-        RuntimeError: A tensor is sparse.
     """
     if not tensors or not bucket_size:
         raise ValueError("buckets need at least one tensor and one size")
@@ -77,13 +75,12 @@ def _verify_params_across_processes(
 ) -> None:
     """Raise on all members unless the parameters of all members have the same shapes and dtypes.
 
+    Raises  RuntimeError naming the first difference of the parameters
+
     Args:
         process_group: The group.
         params: The parameters of this member.
         logger: Ignored.
-
-    Raises:
-        RuntimeError: The parameters differ; the message names the first difference.
     """
     named = [(f"number {number}", one) for number, one in enumerate(params)]
     require_same_model(group_of(process_group), named)

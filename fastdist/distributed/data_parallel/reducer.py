@@ -163,8 +163,7 @@ class Reducer:
     def set_static(self) -> None:
         """Declare that the graph is the same in each iteration.
 
-        Raises:
-            RuntimeError: A backward has run already.
+        Raises  RuntimeError if a backward has run already
         """
         if self.iterations:
             raise RuntimeError(messages.STATIC_LATE)
@@ -174,9 +173,8 @@ class Reducer:
     def set_hook(self, state: Any, hook: Any) -> None:
         """Let a communication hook reduce the buckets.
 
-        Raises:
-            TypeError, ValueError: The hook is invalid.
-            RuntimeError: A hook is set already, or a backward has run.
+        Raises  TypeError or ValueError if the hook is invalid; RuntimeError if a hook is set
+                already, or a backward has run
         """
         require_hook(hook)
         if self.hook is not None:
@@ -189,8 +187,7 @@ class Reducer:
     def require_finished(self) -> None:
         """Raise if gradients of the last backward are missing.
 
-        Raises:
-            GraphError: Gradients are missing; the message names the parameters.
+        Raises  GraphError naming the parameters whose gradients are missing
         """
         if self._state is not _State.STARTED:
             return
@@ -238,8 +235,7 @@ class Reducer:
     def begin(self, *, ends_with_pass: bool) -> None:
         """Record that a pass has reached outputs of the forward.
 
-        Raises:
-            GraphError: The pass belongs to autograd.grad, and returns gradients of parameters.
+        Raises  GraphError if the pass belongs to autograd.grad, and returns gradients of parameters
         """
         with self._lock:
             if self._state is _State.LOCAL:

@@ -21,14 +21,12 @@ def require_same_model(
 ) -> None:
     """Raise on all members unless the tensors of all members have the same shapes and dtypes.
 
+    Raises  RuntimeError naming a tensor if counts, shapes, strides, dtypes or requires_grad differ
+
     Args:
         group: The group.
         named: The tensors of this process, with their names.
         what: The name of the tensors in errors: "params" or "buffers".
-
-    Raises:
-        RuntimeError: Counts, shapes, strides, dtypes or requires_grad differ; the message names a
-            tensor.
     """
     if group.size() == 1:
         return

@@ -23,11 +23,10 @@ def socket_path(folder: str, rank: int) -> str:
 class Answers(Listener):
     """Sends a reading to each process of this user that connects.
 
+    Raises  OSError if the file cannot be created
+
     Args:
         folder: The job's folder, which other users cannot enter.
-
-    Raises:
-        OSError: The file cannot be created.
 
     Threads: one daemon thread, which sleeps until a process connects.
     """

@@ -26,8 +26,7 @@ def begin() -> None:
 
     A port in use or a missing package only causes a warning, and the job continues.
 
-    Raises:
-        ValueError: The port is invalid.
+    Raises  ValueError if the port is invalid
     """
     global _begun_by
     with _lock:
@@ -63,8 +62,7 @@ def begin() -> None:
 def metrics_port() -> int | None:
     """Return this worker's port, FASTDIST_METRICS_PORT plus LOCAL_RANK; None if no port is set.
 
-    Raises:
-        ValueError: FASTDIST_METRICS_PORT is not a port, or the sum is not a valid port.
+    Raises  ValueError if FASTDIST_METRICS_PORT is not a port, or the sum is not a valid port
     """
     text = os.environ.get(PORT)
     if not text:

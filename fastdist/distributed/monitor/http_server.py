@@ -39,13 +39,12 @@ class HttpServer(Listener):
     If too many connections are open, a new one replaces the oldest that has not sent a whole
     request. So clients that send nothing cannot keep others out.
 
+    Raises  OSError if the address or the port is not available
+
     Args:
         host: The address to bind.
         port: The port; 0 for any free port.
         answer: Called with the path of each request, on a thread of the server.
-
-    Raises:
-        OSError: The address or the port is not available.
 
     Threads: any. The server's threads are daemons, so the server ends with the process.
     """

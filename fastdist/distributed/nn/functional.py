@@ -47,13 +47,12 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
     and `amax` of the stacked tensors, so equal minima or maxima share the gradient. The other
     reductions apply to integers, and have no derivatives.
 
+    Raises  CollectiveError if a member was lost, or called another collective
+
     Args:
         tensor: The input, with the same shape and dtype on all members.
         op: A ReduceOp.
         group: The group; the default group if None.
-
-    Raises:
-        CollectiveError: A member was lost, or called another collective.
     """
     kind = getattr(op, "op", op)
     if kind == ReduceOp.SUM:
@@ -77,14 +76,13 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
     """Return the reduction of all members' tensors on member `dst`, and zeros on other members.
 
+    Raises  NotImplementedError if `op` is a different reduction (use all_reduce())
+
     Args:
         tensor: The input, with the same shape and dtype on all members.
         dst: A global rank.
         op: SUM, AVG or PREMUL_SUM.
         group: The group; the default group if None.
-
-    Raises:
-        NotImplementedError: `op` is a different reduction; use all_reduce().
     """
     kind, root = getattr(op, "op", op), _member(group, dst)
     if kind == ReduceOp.PREMUL_SUM:
@@ -200,15 +198,15 @@ def all_to_all_single(
 ) -> Tensor:
     """Return the rows that all members send to this one, ordered by the rank of the sender.
 
+    Raises  ShapeError if the rows cannot be divided evenly, or their number differs from the sizes'
+            sum
+
     Args:
         output: Receives a copy of the result.
         input: The rows to send, along the first axis, ordered by the rank of the receiver.
         output_split_sizes: The number of rows from each member; equal parts if None.
         input_split_sizes: The number of rows to each member; equal parts if None.
         group: The group; the default group if None.
-
-    Raises:
-        ShapeError: The rows cannot be divided evenly, or their number differs from the sizes' sum.
     """
     sent = split_sizes("input", input.shape, input_split_sizes, group)
     received = split_sizes("output", output.shape, output_split_sizes, group)
@@ -270,8 +268,8 @@ def split_sizes(
 ) -> list[int]:
     """Return the number of rows that a tensor has for each member: `sizes`, or equal parts.
 
-    Raises:
-        ShapeError: The rows cannot be divided evenly, or their number differs from the sizes' sum.
+    Raises  ShapeError if the rows cannot be divided evenly, or their number differs from the sizes'
+            sum
     """
     count = c10d.get_world_size(group)
     rows = shape[0] if shape else 0

@@ -85,9 +85,8 @@ def copy_back(array: NDArray[Any], tensor: Tensor) -> None:
 def require_readable(what: str, name: str, tensor: Any) -> None:
     """Raise unless an argument is a tensor whose elements a collective can send.
 
-    Raises:
-        TypeError: The argument is not a tensor, or is sparse.
-        GraphError: The tensor has a tangent of forward mode.
+    Raises  TypeError if the argument is not a tensor, or is sparse; GraphError if the tensor has a
+            tangent of forward mode
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(
@@ -109,10 +108,9 @@ def require_readable(what: str, name: str, tensor: Any) -> None:
 def require_target(what: str, name: str, tensor: Any) -> None:
     """Raise unless an argument is a tensor into which a collective can write.
 
-    Raises:
-        TypeError, GraphError: The errors of require_readable.
-        CollectiveArgumentError: The tensor is a lazily conjugated or negated view.
-        RuntimeError: Elements of the tensor share memory, or it is read-only.
+    Raises  TypeError or GraphError as require_readable does; CollectiveArgumentError if the tensor
+            is a lazily conjugated or negated view; RuntimeError if elements of the tensor share
+            memory, or it is read-only
     """
     require_readable(what, name, tensor)
     if tensor.__class__ is LazyConjNeg:

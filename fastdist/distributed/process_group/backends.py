@@ -59,8 +59,7 @@ class Backend(str):
     def __new__(cls, name: str) -> str:  # type: ignore[misc]
         """Return the name in lower case.
 
-        Raises:
-            ValueError: The name is not a string.
+        Raises  ValueError if the name is not a string
         """
         if not isinstance(name, str):
             raise ValueError("Backend constructor parameter must be string-ish")
@@ -76,6 +75,8 @@ class Backend(str):
     ) -> None:
         """Register a function that creates groups, under the name of a new backend.
 
+        Raises  RuntimeError if a backend of that name exists
+
         Args:
             name: The name for `init_process_group` and `new_group`.
             func: Called with (store, rank, size, timeout), or, with extended_api, with
@@ -84,9 +85,6 @@ class Backend(str):
                 process_group.transport.Transport.
             extended_api: Whether func is called with (DistributedBackendOptions, pg_options).
             devices: The device types that the backend serves; all by default.
-
-        Raises:
-            RuntimeError: A backend of that name exists.
         """
         lower = cls(name)
         if lower in cls.backend_list:
@@ -125,8 +123,7 @@ BackendConfig.__module__ = "fastdist.distributed.distributed_c10d"
 def devices_of(backend: str | None) -> dict[str, str]:
     """Return a dict from device type to backend, for the argument of `init_process_group`.
 
-    Raises:
-        ValueError: A backend is unknown, a pair is malformed, or a device type occurs twice.
+    Raises  ValueError if a backend is unknown, a pair is malformed, or a device type occurs twice
     """
     if backend is None or backend == Backend.UNDEFINED:
         gpus = Backend.GLOO if why_not_here(Backend.NCCL) else Backend.NCCL
@@ -237,9 +234,8 @@ _ALSO_ALONE: Final = frozenset({Backend.NCCL, Backend.MPI})
 def make_carrier(backend: str, place: Place, options: Any) -> Any:
     """Return a new group's transport, or the object that a registered backend's function returns.
 
-    Raises:
-        RuntimeError: The backend is not implemented.
-        CollectiveError: The group has no store, so its members cannot find each other.
+    Raises  RuntimeError if the backend is not implemented; CollectiveError if the group has no
+            store, so its members cannot find each other
     """
     require_here(backend)
     plugin = Backend._plugins.get(backend.upper())

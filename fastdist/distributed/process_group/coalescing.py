@@ -53,14 +53,13 @@ def _coalescing_manager(
     calls of one block must be calls of the same function, with the same dtype and op. Sends and
     receives run when they are called.
 
+    Raises  ValueError if the group is already in such a block; RuntimeError if the block contains
+            collectives of several kinds
+
     Args:
         group: The group; the default group if None.
         device: Ignored; the tensors determine the device.
         async_ops: If true, the end of the block does not wait; call the manager's wait() later.
-
-    Raises:
-        ValueError: The group is already in such a block.
-        RuntimeError: The block contains collectives of several kinds.
     """
     found = member_group("_coalescing_manager", group)
     manager = CoalescingManager()

@@ -36,6 +36,11 @@ def all_reduce(
 ) -> Work | None:
     """Replace each member's tensor by the reduction of all members' tensors.
 
+    Raises  CollectiveMismatchError if members' calls differ in the collective, the dtype or the
+            shape; CollectiveLostError if a member ended or cannot be reached;
+            CollectiveTimeoutError if members did not call the collective in time; TypeError,
+            ValueError or RuntimeError if an argument is wrong, before anything is sent
+
     Args:
         tensor: Read and written; it has the same dtype and shape on all members.
         op: The reduction, such as ReduceOp.SUM.
@@ -44,12 +49,6 @@ def all_reduce(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        CollectiveMismatchError: Members' calls differ in the collective, the dtype or the shape.
-        CollectiveLostError: A member ended or cannot be reached.
-        CollectiveTimeoutError: Members did not call the collective in time.
-        TypeError, ValueError, RuntimeError: An argument is wrong; raised before anything is sent.
 
     Threads: any; collectives of one group run in the order of the calls.
 
@@ -526,14 +525,13 @@ def monitored_barrier(
 ) -> None:
     """Wait until all members have called this function; rank 0's error names missing members.
 
+    Raises  RuntimeError on rank 0, if some members did not call in time, and on other members, if
+            rank 0 reported missing members, or did not call this function
+
     Args:
         group: The group; the default group if None.
         timeout: The longest wait; the group's timeout by default.
         wait_all_ranks: Whether rank 0's error names all missing members, and not only the first.
-
-    Raises:
-        RuntimeError: On rank 0, some members did not call in time. On other members, rank 0
-            reported missing members, or did not call this function.
     """
     found = member_group("monitored_barrier", group)
     if found is not None:

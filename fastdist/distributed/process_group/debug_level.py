@@ -54,8 +54,7 @@ def set_debug_level(level: DebugLevel) -> None:
 def set_debug_level_from_env() -> None:
     """Set the level from TORCH_DISTRIBUTED_DEBUG.
 
-    Raises:
-        CollectiveArgumentError: The variable is not OFF, INFO or DETAIL.
+    Raises  CollectiveArgumentError if the variable is not OFF, INFO or DETAIL
     """
     set_debug_level(_level_of_environment())
 

@@ -44,8 +44,7 @@ class DeviceMemory:
     def own(self, tensor: Tensor) -> Any:
         """Return a tensor's array, and keep its memory until the stream has used it.
 
-        Raises:
-            RuntimeError: The tensor is on another device.
+        Raises  RuntimeError if the tensor is on another device
         """
         device = tensor._layout.device
         if device != self.device:

@@ -58,12 +58,11 @@ class DeviceWork(Work):
     def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Make the current stream wait for the collective; do not block the host.
 
+        Raises  CollectiveError if the collective is known to have failed; CollectiveTimeoutError if
+                the collective did not end within `timeout`
+
         Args:
             timeout: If given, the host also waits for the collective, for at most this long.
-
-        Raises:
-            CollectiveError: The collective is known to have failed.
-            CollectiveTimeoutError: The collective did not end within `timeout`.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         progress = self.progress

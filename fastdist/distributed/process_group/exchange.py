@@ -24,17 +24,15 @@ def send(
 ) -> None:
     """Send a tensor to one member; return when the tensor may be changed.
 
+    Raises  ValueError if the receiver is this process, or not in the group; CollectiveError if the
+            receiver is lost, did not call in time, or expects another dtype or size
+
     Args:
         tensor: The tensor to send.
         dst: The global rank of the receiver; None if group_dst is given.
         group: The group of both members; the default group if None.
         tag: A number that distinguishes messages; the receiver must pass the same tag.
         group_dst: The rank of the receiver in the group, instead of dst; None if dst is given.
-
-    Raises:
-        ValueError: The receiver is this process, or not in the group.
-        CollectiveError: The receiver is lost, did not call in time, or expects another dtype or
-            size.
 
     Example with two processes: `dist.send(x, dst=1)` on rank 0, `dist.recv(x, src=0)` on rank 1.
 
@@ -60,6 +58,10 @@ def isend(
 ) -> Work | None:
     """Start to send a tensor, and return a Work; do not change the tensor before the Work is done.
 
+    Raises  ValueError if there is no default group, or the receiver is this process or not in the
+            group; CollectiveError from wait() if the receiver is lost, did not call in time, or
+            uses another dtype or size
+
     Args:
         tensor: The tensor to send; it may be changed when the Work is done.
         dst: The global rank of the receiver; None if group_dst is given.
@@ -69,11 +71,6 @@ def isend(
 
     Returns:
         A Work; its `wait()` returns when the tensor may be changed.
-
-    Raises:
-        ValueError: There is no default group, or the receiver is this process or not in the group.
-        CollectiveError: (raised by wait) The receiver is lost, did not call in time, or uses
-            another dtype or size.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -97,6 +94,10 @@ def recv(
 ) -> int:
     """Fill a tensor with the next message of a member, and return the sender's global rank.
 
+    Raises  ValueError if there is no default group, or the sender is this process or not in the
+            group; CollectiveError if the sender is lost, did not call in time, or sent another
+            dtype or size
+
     Args:
         tensor: The tensor to fill, with the dtype and size of the sent tensor.
         src: The global rank of the sender; None receives from any member.
@@ -106,10 +107,6 @@ def recv(
 
     Returns:
         The sender's global rank; -1 if this process is not in the group.
-
-    Raises:
-        ValueError: There is no default group, or the sender is this process or not in the group.
-        CollectiveError: The sender is lost, did not call in time, or sent another dtype or size.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -140,6 +137,10 @@ def irecv(
 ) -> Work | None:
     """Start to receive, and return a Work; do not read the tensor before the Work is done.
 
+    Raises  ValueError if there is no default group, or the sender is this process or not in the
+            group; CollectiveError from wait() if the sender is lost, did not call in time, or uses
+            another dtype or size
+
     Args:
         tensor: The tensor to fill, with the shape and dtype of the sent tensor.
         src: The global rank of the sender; None receives from any member.
@@ -149,11 +150,6 @@ def irecv(
 
     Returns:
         A Work; its `wait()` returns when the tensor has been received.
-
-    Raises:
-        ValueError: There is no default group, or the sender is this process or not in the group.
-        CollectiveError: (raised by wait) The sender is lost, did not call in time, or uses another
-            dtype or size.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -184,9 +180,8 @@ def _sender(group: Any, what: str, src: int | None, group_src: int | None) -> in
 def _other(group: Any, what: str, global_rank: int | None, group_rank: int | None) -> int:
     """Return the group rank of another member.
 
-    Raises:
-        ValueError: The rank is that of this process or of no member, or both or neither of
-            global_rank and group_rank are given.
+    Raises  ValueError if the rank is that of this process or of no member, or both or neither of
+            global_rank and group_rank are given
     """
     root = rank_in(group, what, global_rank, group_rank, None)
     if root == group.rank():
@@ -252,11 +247,10 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     Operations on GPUs start together and share one Work. The first batch or collective of a group
     must be called by all members.
 
+    Raises  ValueError if an entry is not a P2POp, or the entries belong to different groups
+
     Args:
         p2p_op_list: The P2POps, each of isend or irecv, with a tensor and a peer.
-
-    Raises:
-        ValueError: An entry is not a P2POp, or the entries belong to different groups.
     """
     if not all(isinstance(one, P2POp) for one in p2p_op_list):
         raise ValueError(

@@ -55,15 +55,14 @@ class GlooOptions:
 class ProcessGroupGloo(ProcessGroup):
     """A group of processes that share a store, without `init_process_group`.
 
+    Raises  StoreTimeoutError if some members did not join in time
+
     Args:
         store: The same store on all members; each group needs a separate store or PrefixStore.
         rank: The rank of this process in the group.
         size: The number of members.
         options: A `ProcessGroupGloo._Options`, or the timeout.
         timeout: The timeout of a collective; 30 minutes by default.
-
-    Raises:
-        StoreTimeoutError: Some members did not join in time.
 
     Example:
         >>> group = dist.ProcessGroupGloo(dist.HashStore(), 0, 1)

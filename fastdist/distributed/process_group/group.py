@@ -27,17 +27,16 @@ class ProcessGroup(Sums, Gathers, Roots, Messages):
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
         """Wait until all members have called barrier().
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             opts: BarrierOptions; None: its defaults.
             timeout: The longest time, a timedelta or seconds; None: the group's timeout.
 
         Returns:
             A Work; wait() returns when all members have called (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
 
         Example:
             >>> dist.group.WORLD.barrier().wait()
@@ -54,13 +53,12 @@ class ProcessGroup(Sums, Gathers, Roots, Messages):
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """Wait until all members have called this; the error on rank 0 names missing members.
 
+        Raises  CollectiveError on rank 0, if members did not call in time, and on other members, if
+                rank 0 reported that, or did not call
+
         Args:
             timeout: The longest wait, a timedelta or seconds; None: the group's timeout.
             wait_all_ranks: Whether the error names all missing members, and not only the first.
-
-        Raises:
-            CollectiveError: On rank 0, members did not call in time; on other members, rank 0
-                reported that, or did not call.
         """
         from .arrivals import wait_for_members
 

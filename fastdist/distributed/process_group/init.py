@@ -39,6 +39,10 @@ def init_process_group(
 ) -> None:
     """Meet the other processes of the job, and create the default group with all of them.
 
+    Raises  ValueError if a default group exists already, or an argument is wrong; RendezvousError
+            if the rank, world size or address of the store is unknown; StoreTimeoutError if some
+            processes did not join in time
+
     Args:
         backend: "gloo" or "zmq", fastdist's own backend; "nccl" between GPUs; "mpi" in a job that
             MPI started, which then provides rank and world_size; or a registered backend. A text
@@ -54,11 +58,6 @@ def init_process_group(
         pg_options: Passed to a registered backend; None for other backends.
         device_id: The GPU of this process. With "nccl", its connections are made in this call; if
             None, at the first collective.
-
-    Raises:
-        ValueError: A default group exists already, or an argument is wrong.
-        RendezvousError: The rank, world size or address of the store is unknown.
-        StoreTimeoutError: Some processes did not join in time.
 
     Threads: one at a time.
 
@@ -197,8 +196,7 @@ def make_group(
 def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> timedelta:
     """Return the timeout, or the default if it is None.
 
-    Raises:
-        TypeError: The timeout is not a timedelta.
+    Raises  TypeError if the timeout is not a timedelta
     """
     if timeout is None:
         return default
@@ -213,12 +211,11 @@ def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> ti
 def destroy_process_group(group: Any = None) -> None:
     """Leave a group, or all groups of this process if `group` is None.
 
+    Raises  ValueError if the group was destroyed before, or the argument is not a group
+
     Args:
         group: The group to leave. None, or the default group, leaves all groups and closes the
             store. None is also accepted if there are no groups.
-
-    Raises:
-        ValueError: The group was destroyed before, or the argument is not a group.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -275,6 +272,8 @@ def store_based_barrier(
 ) -> None:
     """Wait until rendezvous_count processes have called this function with the same group_name.
 
+    Raises  StoreTimeoutError if some processes did not call in time
+
     Args:
         rank: The rank of this process, for the error message.
         store: A store that all processes share.
@@ -282,9 +281,6 @@ def store_based_barrier(
         rendezvous_count: The number of processes to wait for.
         timeout: The longest wait.
         logging_interval: Ignored: nothing is logged. The error says how many processes called.
-
-    Raises:
-        StoreTimeoutError: Some processes did not call in time.
     """
     key = f"store_based_barrier_key:{group_name}"
     if store.add(key, 1) == rendezvous_count:

@@ -39,8 +39,7 @@ _COMBINE: Final[dict[str, Callable[..., Any]]] = {
 def only(what: str, name: str, given: Sequence[Any]) -> Any:
     """Return the only entry of a list.
 
-    Raises:
-        CollectiveArgumentError: The list does not have exactly one entry.
+    Raises  CollectiveArgumentError if the list does not have exactly one entry
     """
     if len(given) != 1:
         raise CollectiveArgumentError(
@@ -69,9 +68,8 @@ def require_root_tensor(what: str, index: int, tensors: Sequence[Any]) -> None:
 def require_coalescible(what: str, tensors: Any) -> None:
     """Raise unless the argument is a list of dense tensors of one dtype.
 
-    Raises:
-        TypeError: The argument is not a list of tensors.
-        CollectiveArgumentError: The list is empty, or dtypes or layouts differ.
+    Raises  TypeError if the argument is not a list of tensors; CollectiveArgumentError if the list
+            is empty, or dtypes or layouts differ
     """
     require_tensors(what, "tensors", tensors, lambda *_: None)
     if not tensors:
@@ -115,9 +113,8 @@ def require_gather_lists(
 def require_member_lists(lists: Any, inputs: Any, size: int) -> None:
     """Raise unless there is one list of outputs per member, and each list matches the inputs.
 
-    Raises:
-        TypeError: The argument is not a list of lists of tensors.
-        CollectiveArgumentError: Lengths, sizes or dtypes differ.
+    Raises  TypeError if the argument is not a list of lists of tensors; CollectiveArgumentError if
+            lengths, sizes or dtypes differ
     """
     what = "all_gather_coalesced"
     is_list = isinstance(lists, list | tuple) and all(
@@ -247,8 +244,7 @@ def all_gather_lists(
 def rows_of(tensor: Tensor, sizes: Sequence[int] | Tensor | None, members: int) -> list[int]:
     """Return how many rows of a tensor each member gets: `sizes`, or equal numbers without `sizes`.
 
-    Raises:
-        RuntimeError: The sizes have the wrong sum, or the rows cannot be divided equally.
+    Raises  RuntimeError if the sizes have the wrong sum, or the rows cannot be divided equally
     """
     if isinstance(sizes, Tensor):
         sizes = [int(size) for size in sizes.to_numpy()]

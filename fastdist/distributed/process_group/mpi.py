@@ -477,9 +477,8 @@ def place_in_job() -> tuple[int, int]:
 def connect(place: Place) -> MpiTransport:
     """Return the transport of a new group; all members of the group must call this function.
 
-    Raises:
-        CollectiveError: MPI allows only one thread, or this process's rank in MPI is not its rank
-            in the job.
+    Raises  CollectiveError if MPI allows only one thread, or this process's rank in MPI is not its
+            rank in the job
     """
     mpi = library()
     if mpi.Query_thread() < mpi.THREAD_SERIALIZED:

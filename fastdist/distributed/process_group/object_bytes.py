@@ -33,8 +33,7 @@ _HEAD: Final = struct.Struct("<QQB")
 def pack(value: object, name: str = "the object") -> bytes:
     """Return a value as bytes.
 
-    Raises:
-        RpcError: A part of the value cannot be pickled; the error calls the value `name`.
+    Raises  RpcError if a part of the value cannot be pickled (the error calls the value `name`)
     """
     tensors: list[Tensor] = []
     body, encoding = serialize(value, tensors, name)
@@ -54,9 +53,8 @@ def pack(value: object, name: str = "the object") -> bytes:
 def unpack(data: bytes | NDArray[Any]) -> Any:
     """Return the value that pack converted to bytes; its tensors are on the CPU.
 
-    Raises:
-        MessageError: The bytes do not have this format.
-        ForbiddenFunctionError: RPC's strict mode does not allow a class in the value.
+    Raises  MessageError if the bytes do not have this format; ForbiddenFunctionError if RPC's
+            strict mode does not allow a class in the value
     """
     view: memoryview[int] = memoryview(data)  # type: ignore[arg-type]
     try:

@@ -21,15 +21,14 @@ from .world import member_group
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Fill a list on all members with one object from each member.
 
+    Raises  RpcError if the object cannot be pickled, before anything is sent;
+            ForbiddenFunctionError if RPC's strict mode does not allow a class of an object;
+            ValueError if there is no default group, or group is not a group
+
     Args:
         object_list: The list to fill, with one entry per member; entry i is from rank i.
         obj: The object of this member; it must be picklable.
         group: The group; the default group if None.
-
-    Raises:
-        RpcError: The object cannot be pickled; raised before anything is sent.
-        ForbiddenFunctionError: RPC's strict mode does not allow a class of an object.
-        ValueError: There is no default group, or group is not a group.
 
     Note: only processes that hold the secret of the job can send objects, and RPC's strict mode
     applies to the objects.
@@ -107,6 +106,10 @@ def broadcast_object_list(
 ) -> None:
     """Replace the objects of a list on all members by those of one member.
 
+    Raises  ValueError if there is no default group, or the root is not in the group; RpcError if an
+            object cannot be pickled, before anything is sent; CollectiveError if a member is lost,
+            did not call in time, or called another collective
+
     Args:
         object_list: On src, the objects to send; on other members, a list of the same length,
             which is filled.
@@ -114,11 +117,6 @@ def broadcast_object_list(
         group: The group; the default group if None.
         device: Ignored: objects are sent from CPU memory.
         group_src: The rank of src in the group, instead of src; None if src is given.
-
-    Raises:
-        ValueError: There is no default group, or the root is not in the group.
-        RpcError: An object cannot be pickled; raised before anything is sent.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -29,6 +29,10 @@ class Messages(GroupBase):
     def send(self, tensors: Any, dst: int, tag: int = 0, *, is_async: bool = True) -> Work:
         """Send a tensor to a member.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, immediately;
+                CollectiveError (from wait() if is_async) if the receiver is lost, did not call in
+                time, or expects another dtype or size
+
         Args:
             tensors: A tensor, or a list of one.
             dst: The group rank of the receiver.
@@ -37,11 +41,6 @@ class Messages(GroupBase):
 
         Returns:
             A Work; its wait() returns when the tensor may be changed.
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; raised immediately.
-            CollectiveError: (raised by wait if is_async) The receiver is lost, did not call in
-                time, or expects another dtype or size.
         """
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_readable("send", "tensor", tensor)
@@ -70,6 +69,10 @@ class Messages(GroupBase):
     def recv(self, tensors: Any, src: int | None, tag: int = 0, *, is_async: bool = True) -> Work:
         """Fill a tensor with the next message of a member.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, immediately;
+                CollectiveError if a sender is lost, did not call in time, or uses another dtype or
+                size: from wait() if is_async
+
         Args:
             tensors: A tensor, or a list of one; written.
             src: The group rank of the sender; None receives from any member.
@@ -78,8 +81,6 @@ class Messages(GroupBase):
 
         Returns:
             A Work; its wait() returns when the tensor may be read.
-
-        Raises: see send
         """
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_target("recv", "tensor", tensor)
@@ -118,14 +119,16 @@ class Messages(GroupBase):
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
         """Fill a tensor with the next message of any member; see recv.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, immediately;
+                CollectiveError if a sender is lost, did not call in time, or uses another dtype or
+                size: from wait()
+
         Args:
             tensors: A tensor, or a list of one; written.
             tag: The tag of the sender's call.
 
         Returns:
             A Work; its source_rank() is the global rank of the sender.
-
-        Raises: see send
         """
         return self.recv(tensors, None, tag)
 
@@ -187,9 +190,8 @@ class Messages(GroupBase):
 def _checked_tag(what: str, tag: Any) -> int:
     """Check a tag before anything is sent, and return it as an int.
 
-    Raises:
-        TypeError: The tag is not an integer.
-        CollectiveArgumentError: The tag is negative, or has more than 63 bits.
+    Raises  TypeError if the tag is not an integer; CollectiveArgumentError if the tag is negative,
+            or has more than 63 bits
     """
     try:
         number = operator.index(tag)

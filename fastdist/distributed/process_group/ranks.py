@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 def get_rank(group: Any = None) -> int:
     """Return this process's rank in a group; -1 if the process is not in it.
 
+    Raises  ValueError if there is no default group, or group is not a group
+
     Args:
         group: The group; the default group if None.
-
-    Raises:
-        ValueError: There is no default group, or group is not a group.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -39,11 +38,10 @@ def get_rank(group: Any = None) -> int:
 def get_world_size(group: Any = None) -> int:
     """Return the number of members of a group; -1 if this process is not in it.
 
+    Raises  ValueError if there is no default group, or group is not a group
+
     Args:
         group: The group; the default group if None.
-
-    Raises:
-        ValueError: There is no default group, or group is not a group.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -64,12 +62,11 @@ def get_world_size(group: Any = None) -> int:
 def get_global_rank(group: Any, group_rank: int) -> int:
     """Return the global rank of the member with a group rank.
 
+    Raises  ValueError if there is no such group, or it has no such member
+
     Args:
         group: The group.
         group_rank: A rank in the group.
-
-    Raises:
-        ValueError: There is no such group, or it has no such member.
     """
     if group is GroupMember.WORLD:
         return group_rank
@@ -83,12 +80,11 @@ def get_global_rank(group: Any, group_rank: int) -> int:
 def get_group_rank(group: Any, global_rank: int) -> int:
     """Return the group rank of the process with a global rank.
 
+    Raises  ValueError if there is no such group, or it does not contain the process
+
     Args:
         group: The group.
         global_rank: A rank in the job.
-
-    Raises:
-        ValueError: There is no such group, or it does not contain the process.
     """
     if group is GroupMember.WORLD:
         return global_rank
@@ -102,11 +98,10 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 def get_process_group_ranks(group: Any) -> list[int]:
     """Return the global ranks of a group's members in order; None means the default group.
 
+    Raises  ValueError if there is no such group
+
     Args:
         group: The group; the default group if None.
-
-    Raises:
-        ValueError: There is no such group.
     """
     return list((default_group() if group is None else _registered(group))._ranks)
 
@@ -126,8 +121,7 @@ def rank_in(
 ) -> int:
     """Return a group rank, from either a global rank or a group rank.
 
-    Raises:
-        ValueError: Both ranks or no rank is given, or the process is not in the group.
+    Raises  ValueError if both ranks or no rank is given, or the process is not in the group
     """
     if group_rank is not None:
         if global_rank is not None:

@@ -129,10 +129,9 @@ class Reduction(NamedTuple):
 def reduction_of(op: Any, dtype: np.dtype[Any], what: str) -> Reduction:
     """Return the Reduction for values of dtype; errors name the collective `what`.
 
-    Raises:
-        TypeError: op is not a ReduceOp.
-        ValueError: The reduction does not exist for complex numbers.
-        RuntimeError: The reduction does not exist for dtype, or PREMUL_SUM has no factor.
+    Raises  TypeError if op is not a ReduceOp; ValueError if the reduction does not exist for
+            complex numbers; RuntimeError if the reduction does not exist for dtype, or PREMUL_SUM
+            has no factor
     """
     kind = getattr(op, "op", op)
     if kind not in _NAMES or isinstance(kind, bool):

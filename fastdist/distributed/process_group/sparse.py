@@ -22,8 +22,7 @@ def all_reduce_sparse(group: Any, tensor: Tensor, options: Any) -> Work:
 
     All members gather all entries, and add those with equal indices in the order of the ranks.
 
-    Raises:
-        RuntimeError: The reduction is not a sum or a mean.
+    Raises  RuntimeError if the reduction is not a sum or a mean
     """
     kind = getattr(options.reduceOp, "op", options.reduceOp)
     if kind not in (ReduceOp.SUM, ReduceOp.AVG):

@@ -27,6 +27,9 @@ def new_group(
 ) -> Any:
     """Create a group of some processes. All processes of the job call new_group in the same order.
 
+    Raises  TypeError if a rank is not an integer; ValueError if a rank does not belong to the job,
+            or occurs twice; StoreTimeoutError if some members did not call in time
+
     Args:
         ranks: The global ranks of the members; all ranks if None.
         timeout: The timeout of collectives; the timeout of the default group if None.
@@ -41,11 +44,6 @@ def new_group(
     Returns:
         The group. Processes outside of the group get GroupMember.NON_GROUP_MEMBER, or None with
         use_local_synchronization.
-
-    Raises:
-        TypeError: A rank is not an integer.
-        ValueError: A rank does not belong to the job, or occurs twice.
-        StoreTimeoutError: Some members did not call in time.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -160,6 +158,8 @@ def new_subgroups(
 ) -> tuple[Any, list[Any]]:
     """Divide the processes into groups of consecutive ranks; all processes must make this call.
 
+    Raises  ValueError if group_size is missing, too large, or does not divide the size
+
     Args:
         group_size: The number of members of each group; it must divide the size of `group`.
         group: The group to divide; the default group if None.
@@ -171,9 +171,6 @@ def new_subgroups(
     Returns:
         This process's group, and a list with all groups, in which NON_GROUP_MEMBER stands for
         groups without this process.
-
-    Raises:
-        ValueError: group_size is missing, too large, or does not divide the size.
     """
     parent = group_of(group)
     if group_size is None:
@@ -207,6 +204,8 @@ def new_subgroups_by_enumeration(
 ) -> tuple[Any, list[Any]]:
     """Create groups with the given ranks, without overlaps; all processes must make this call.
 
+    Raises  ValueError if the list is empty, or a rank occurs in two groups
+
     Args:
         ranks_per_subgroup_list: The global ranks of each group; no rank may be in two groups.
         timeout: The timeout of collectives; the timeout of the default group if None.
@@ -217,9 +216,6 @@ def new_subgroups_by_enumeration(
     Returns:
         This process's group, or None if it is in no group; and a list with all groups, in which
         NON_GROUP_MEMBER stands for groups without this process.
-
-    Raises:
-        ValueError: The list is empty, or a rank occurs in two groups.
     """
     if not ranks_per_subgroup_list:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
@@ -249,6 +245,8 @@ def split_group(
 ) -> Any:
     """Divide a group into several groups; all its members must make this call with the same lists.
 
+    Raises  ValueError if the lists are empty, overlap, or have ranks that are not in the parent
+
     Args:
         parent_pg: The group to divide; the default group if None.
         split_ranks: Lists of group ranks of the parent, which must not overlap.
@@ -259,9 +257,6 @@ def split_group(
 
     Returns:
         This process's group; None if it is in no list.
-
-    Raises:
-        ValueError: The lists are empty, overlap, or have ranks that are not in the parent.
     """
     if not split_ranks:
         raise ValueError("split_ranks cannot be None or empty")

@@ -27,8 +27,7 @@ def start_together(
 
     Tensors of one dtype share one message. If dtypes differ, each tensor has a separate message.
 
-    Raises:
-        CollectiveArgumentError: There are no tensors, or inputs and outputs differ in number.
+    Raises  CollectiveArgumentError if there are no tensors, or inputs and outputs differ in number
     """
     if not given or len(given) != len(outs):
         raise CollectiveArgumentError(

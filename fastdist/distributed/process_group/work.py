@@ -45,16 +45,15 @@ class Work:
     def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Wait until the tensors may be used.
 
+        Raises  CollectiveError if the collective failed; CollectiveTimeoutError also after
+                `timeout`, and then the collective goes on
+
         Args:
             timeout: The longest wait; None or timedelta(0) waits until the collective ends, at the
                 latest at the group's timeout.
 
         Returns:
             True.
-
-        Raises:
-            CollectiveError: The collective failed; CollectiveTimeoutError also after `timeout`, and
-                then the collective goes on.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         try:

@@ -134,8 +134,7 @@ def get_pg_count() -> int:
 def default_group() -> ProcessGroup:
     """Return the default group.
 
-    Raises:
-        ValueError: There is no default group, because init_process_group was not called.
+    Raises  ValueError if there is no default group, because init_process_group was not called
     """
     found = here.world.default
     if found is None:
@@ -154,9 +153,8 @@ def default_store() -> Store:
 def group_of(group: Any) -> ProcessGroup:
     """Return a group of this process; None means the default group.
 
-    Raises:
-        ValueError: There is no default group, the argument is not a group, or it is
-            NON_GROUP_MEMBER because this process is not in the group.
+    Raises  ValueError if there is no default group, the argument is not a group, or it is
+            NON_GROUP_MEMBER because this process is not in the group
     """
     if group is None:
         return default_group()
@@ -191,8 +189,7 @@ def member_group(what: str, group: Any) -> ProcessGroup | None:
 def resolve_group(name: str) -> ProcessGroup:
     """Return the group with a name.
 
-    Raises:
-        ValueError: This process is in no group with that name.
+    Raises  ValueError if this process is in no group with that name
     """
     found = here.world.by_name.get(name)
     if found is None:

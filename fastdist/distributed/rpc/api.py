@@ -239,6 +239,9 @@ def rpc_async(
     """Run func(*args, **kwargs) on worker `to` and return a Future of its result.
 
     Note    arguments are copied before this function returns, and may be changed afterwards
+    Raises  RpcNotRunningError if RPC is not initialized on this worker; RpcError if the worker is
+            unknown, or func or an argument cannot be pickled; TypeError if func is not callable,
+            args is neither a tuple nor a list, or kwargs is not a dict
 
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
@@ -250,12 +253,6 @@ def rpc_async(
 
     Returns:
         A Future: `wait()` returns the result, or raises the exception of func.
-
-    Raises:
-        RpcNotRunningError: RPC is not initialized on this worker.
-        RpcError: The worker is unknown, or func or an argument cannot be pickled.
-        TypeError: func is not callable, args is neither a tuple nor a list, or kwargs is not a
-            dict.
 
     Threads: any
 
@@ -345,6 +342,9 @@ def remote(
     """Run func(*args, **kwargs) on worker `to`; return an RRef to its result without waiting.
 
     Note    an exception of func is raised by to_here
+    Raises  RpcNotRunningError if RPC is not initialized on this worker; RpcError if the worker is
+            unknown, or func or an argument cannot be pickled; TypeError if func is not callable,
+            args is neither a tuple nor a list, or kwargs is not a dict
 
     Args:
         to: The name, id or WorkerInfo of the owner; may be this worker.
@@ -357,12 +357,6 @@ def remote(
     Returns:
         A reference; `to_here()` copies the value, `rpc_sync().method()` calls a method on the
         owner.
-
-    Raises:
-        RpcNotRunningError: RPC is not initialized on this worker.
-        RpcError: The worker is unknown, or func or an argument cannot be pickled.
-        TypeError: func is not callable, args is neither a tuple nor a list, or kwargs is not a
-            dict.
 
     Threads: any
 
@@ -463,8 +457,7 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
 def get_rpc_timeout() -> float:
     """Return the default timeout of calls, in seconds.
 
-    Raises:
-        RpcNotRunningError: RPC is not initialized on this worker.
+    Raises  RpcNotRunningError if RPC is not initialized on this worker
 
     Example:
         >>> rpc.get_rpc_timeout()

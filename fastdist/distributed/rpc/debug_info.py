@@ -17,13 +17,12 @@ from .torch_names.argument_errors import incompatible
 def get_debug_info() -> dict[str, str]:
     """Return data that helps to debug a hang: metrics, peers, references and contexts.
 
+    Raises  RpcNotRunningError if RPC is not initialized on this worker
+
     Returns:
         A dict of names and values, both as text: the entries of `get_metrics()`; `agent.peer.NAME`,
         the connection to each worker; `num_owner_rrefs`, `num_forks` and `num_users`, counts of
         remote references; `num_autograd_contexts`. docs/metrics.md explains all entries.
-
-    Raises:
-        RpcNotRunningError: RPC is not initialized on this worker.
 
     Example:
         >>> "num_autograd_contexts" in rpc.get_debug_info()
@@ -37,15 +36,14 @@ def get_debug_info() -> dict[str, str]:
 def get_metrics() -> dict[str, str]:
     """Return this worker's counters, such as the number of threads and of calls under way.
 
+    Raises  RpcNotRunningError if RPC is not initialized on this worker
+
     Returns:
         A dict of names and numbers, both as text: `agent.thread_pool_size` and
         `agent.num_idle_threads`; `agent.client_active_calls`, calls of this worker without an
         answer; `agent.server_active_calls`, calls of other workers that wait or run here;
         `agent.server_active_async_calls`, those whose Future is not done; and
         `agent.gil_average_wait_time_us` after `enable_gil_profiling(True)`.
-
-    Raises:
-        RpcNotRunningError: RPC is not initialized on this worker.
 
     Example:
         >>> int(rpc.get_metrics()["agent.thread_pool_size"]) >= 1

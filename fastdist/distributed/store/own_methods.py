@@ -12,14 +12,13 @@ from .store import Store
 def ask_by_methods(store: Store, op: Op, arguments: list[bytes], timeout: Timeout) -> list[bytes]:
     """Return the result of a request, by calling the methods of a user-defined store.
 
+    Raises  NotImplementedError if the store does not implement the method for `op`
+
     Args:
         store: A subclass of Store that overrides its methods.
         op: The request.
         arguments: Keys and values, as for Store._ask.
         timeout: The longest wait.
-
-    Raises:
-        NotImplementedError: The store does not implement the method for `op`.
     """
     if op is Op.WAIT:
         store.wait([key.decode() for key in arguments], timedelta(seconds=seconds(timeout)))

@@ -102,45 +102,43 @@ class Store:
     def set_timeout(self, timeout: Timeout) -> None:
         """Set the default timeout.
 
+        Raises  StoreError if the timeout is negative, or neither a timedelta nor a number
+
         Args:
             timeout: The default of calls that wait: a timedelta, or seconds.
-
-        Raises:
-            StoreError: The timeout is negative, or neither a timedelta nor a number.
         """
         self._timeout = timedelta(seconds=seconds(timeout))
 
     def set(self, key: str, value: str | bytes) -> None:
         """Store value under key, replacing any earlier value.
 
+        Raises  StoreError if the store refuses, was closed or is gone, or if key is not a str, or
+                value neither str nor bytes
+
         Args:
             key: The name, a str.
             value: The bytes, or a str, which is stored as UTF-8.
-
-        Raises: see Store
         """
         self.multi_set([key], [value])
 
     def get(self, key: str) -> bytes:
         """Return the value of key; wait until it exists.
 
+        Raises  StoreTimeoutError if the key did not exist in time
+
         Args:
             key: The name; the call waits for it until the store's timeout (300 s by default).
-
-        Raises:
-            StoreTimeoutError: The key did not exist in time.
         """
         return self._ask(Op.GET, [key_bytes(key)])[0]
 
     def add(self, key: str, amount: int) -> int:
         """Add amount to the number under key (0 if there is none), and return the sum.
 
+        Raises  StoreError if the value of key is not a number
+
         Args:
             key: The name of a counter; a new one begins at 0.
             amount: The integer to add; may be negative.
-
-        Raises:
-            StoreError: The value of key is not a number.
         """
         return int(self._ask(Op.ADD, [key_bytes(key), str(int(amount)).encode()])[0])
 
@@ -162,12 +160,11 @@ class Store:
     def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:
         """Wait until all keys exist.
 
+        Raises  StoreTimeoutError naming the keys that did not exist in time
+
         Args:
             keys: The names that must exist.
             timeout: A timedelta, or seconds; the store's timeout if None.
-
-        Raises:
-            StoreTimeoutError: Some keys did not exist in time; the error names them.
         """
         self._ask(Op.WAIT, [key_bytes(key) for key in keys], timeout)
 
@@ -203,23 +200,21 @@ class Store:
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """Return the values of keys; wait until all of them exist.
 
+        Raises  StoreTimeoutError naming the keys that did not exist in time
+
         Args:
             keys: The names, for which the call waits as get does.
-
-        Raises:
-            StoreTimeoutError: Some keys did not exist in time; the error names them.
         """
         return self._ask(Op.GET, [key_bytes(key) for key in keys])
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         """Set each key to its value, in one operation.
 
+        Raises  StoreError if there are not as many values as keys
+
         Args:
             keys: The names.
             values: The value of each name, as a str or bytes.
-
-        Raises:
-            StoreError: There are not as many values as keys.
         """
         if len(keys) != len(values):
             raise StoreError(f"multi_set: {len(keys)} keys and {len(values)} values")
@@ -246,13 +241,12 @@ class Store:
     def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Remove and return the first value of the queue under key; if `block`, wait for a value.
 
+        Raises  StoreTimeoutError if no value came before the timeout; QueueEmptyError if the queue
+                is empty, and block is False
+
         Args:
             key: The name of the queue.
             block: Whether to wait for a value, until the store's timeout.
-
-        Raises:
-            StoreTimeoutError: No value came before the timeout.
-            QueueEmptyError: The queue is empty, and block is False.
         """
         found = self._ask(Op.POP, [key_bytes(key), b"1" if block else b"0"])
         if not found:
@@ -270,13 +264,12 @@ class Store:
     def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:
         """Wait until world_size callers have each called this with the same key.
 
+        Raises  StoreTimeoutError if some callers are missing at the timeout
+
         Args:
             key: A name that no other barrier uses.
             world_size: The number of callers to wait for.
             timeout: A timedelta, or seconds; the store's timeout if None.
-
-        Raises:
-            StoreTimeoutError: Some callers are missing at the timeout.
         """
         if self.add(f"{key}/num_members", 1) == world_size:
             self.set(f"{key}/last_member", "1")

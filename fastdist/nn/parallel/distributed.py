@@ -27,6 +27,10 @@ class DistributedDataParallel(Module):
     `.grad` is the mean of the gradients of all processes, and is bitwise equal in all processes.
     Gradients are reduced in buckets while backward still computes other gradients.
 
+    Raises  RuntimeError if the processes' models differ (on all processes), if no parameter
+            requires a gradient, or if a parameter is uninitialized; ValueError if device_ids are
+            not valid
+
     Args:
         module: The model; its parameters and buffers get the values of rank 0.
         device_ids: None, or a list with the one GPU of this process.
@@ -52,11 +56,6 @@ class DistributedDataParallel(Module):
         bucket_cap_mb_list: Not supported: must be None.
         batched_grad_copy: Ignored.
         forward_sync_buffers: The new name of broadcast_buffers, which counts if this is None.
-
-    Raises:
-        RuntimeError: The processes' models differ (all processes raise this error); no parameter
-            requires a gradient; or a parameter is uninitialized.
-        ValueError: device_ids are not valid.
 
     Threads: only one thread at a time may use the module.
 
@@ -237,15 +236,14 @@ class DistributedDataParallel(Module):
     def register_comm_hook(self, state: object, hook: Callable[[object, Any], Any]) -> None:
         """Reduce each bucket of gradients with a function instead of the default all-reduce.
 
+        Raises  TypeError or ValueError if the hook does not have this signature; RuntimeError if
+                there already is a hook, or a backward pass has run
+
         Args:
             state: Passed to the hook.
             hook: Called with (state, GradBucket) when the bucket's gradients have been computed. It
                 must return a Future of a tensor with the reduced gradients, which the hook itself
                 must divide by the size of the group.
-
-        Raises:
-            TypeError, ValueError: The hook does not have this signature.
-            RuntimeError: There already is a hook, or a backward pass has run.
         """
         self.reducer.set_hook(state, hook)
 

@@ -108,6 +108,8 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     """Return data as a Tensor. Memory is shared with a Tensor, a CPU array or a GPU array
     (`__cuda_array_interface__`) that has the right dtype and device.
 
+    Raises  ValueError if lists have unequal lengths; TypeError if a value is not a number
+
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
         dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
@@ -116,10 +118,6 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
 
     Returns:
         data itself if data is a tensor of the right dtype and device; otherwise a new tensor.
-
-    Raises:
-        ValueError: Lists have unequal lengths.
-        TypeError: A value is not a number.
 
     Example:
         >>> x = torch.ones(2)
@@ -181,6 +179,9 @@ def full(
 ) -> Tensor:
     """Return a tensor of this size, filled with fill_value.
 
+    Raises  TypeError if size is not a tuple of integers, or fill_value is not a number;
+            RuntimeError if a length is negative
+
     Args:
         size: The lengths of the axes, as a tuple.
         fill_value: The number.
@@ -191,10 +192,6 @@ def full(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        TypeError: size is not a tuple of integers, or fill_value is not a number.
-        RuntimeError: A length is negative.
 
     Example:
         >>> torch.full((2, 2), 7)
@@ -220,6 +217,8 @@ def zeros(
 ) -> Tensor:
     """Return a tensor filled with zeros.
 
+    Raises  RuntimeError if a length is negative; TypeError if a length is not an integer
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype of the result; the default dtype if None.
@@ -228,10 +227,6 @@ def zeros(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: A length is negative.
-        TypeError: A length is not an integer.
 
     Example:
         >>> torch.zeros(2, 3)
@@ -257,6 +252,8 @@ def ones(
 ) -> Tensor:
     """Return a tensor filled with ones.
 
+    Raises  RuntimeError if a length is negative; TypeError if a length is not an integer
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype of the result; the default dtype if None.
@@ -265,10 +262,6 @@ def ones(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: A length is negative.
-        TypeError: A length is not an integer.
 
     Example:
         >>> torch.ones(2, 3)
@@ -293,6 +286,8 @@ def empty(
 ) -> Tensor:
     """Return a tensor with uninitialized elements.
 
+    Raises  RuntimeError if a length is negative; TypeError if a length is not an integer
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype of the result; the default dtype if None.
@@ -302,10 +297,6 @@ def empty(
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; row-major if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: A length is negative.
-        TypeError: A length is not an integer.
 
     Example:
         >>> torch.empty(2, 3).shape
@@ -331,6 +322,8 @@ def zeros_like(
 ) -> Tensor:
     """Return a tensor of zeros with the shape, strides, dtype and device of input.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
         dtype: The dtype of the result; None means the dtype of input.
@@ -339,9 +332,6 @@ def zeros_like(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; None means input's order.
-
-    Raises:
-        TypeError: input is not a tensor.
 
     Example:
         >>> torch.zeros_like(torch.ones(2, dtype=torch.float64))
@@ -368,6 +358,8 @@ def ones_like(
 ) -> Tensor:
     """Return a tensor of ones with the shape, strides, dtype and device of input.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
         dtype: The dtype of the result; None means the dtype of input.
@@ -376,9 +368,6 @@ def ones_like(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; None means input's order.
-
-    Raises:
-        TypeError: input is not a tensor.
 
     Example:
         >>> torch.ones_like(torch.zeros(2, dtype=torch.int64))
@@ -404,6 +393,8 @@ def empty_like(
     """Return a tensor with uninitialized elements and the shape, strides, dtype and device of
     input.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
         dtype: The dtype of the result; None means the dtype of input.
@@ -412,9 +403,6 @@ def empty_like(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; None means input's order.
-
-    Raises:
-        TypeError: input is not a tensor.
 
     Example:
         >>> torch.empty_like(torch.ones(2, 3)).shape
@@ -442,6 +430,8 @@ def full_like(
 ) -> Tensor:
     """Return a tensor filled with fill_value, with the shape, strides, dtype and device of input.
 
+    Raises  TypeError if fill_value is not a number
+
     Args:
         input: The tensor.
         fill_value: The number.
@@ -451,9 +441,6 @@ def full_like(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory; None means input's order.
-
-    Raises:
-        TypeError: fill_value is not a number.
 
     Example:
         >>> torch.full_like(torch.zeros(2), 7)

@@ -173,6 +173,8 @@ def linspace(
 ) -> Tensor:
     """Return `steps` evenly spaced numbers from start to end, both included.
 
+    Raises  RuntimeError if steps is negative
+
     Args:
         start: The first number.
         end: The last number.
@@ -183,9 +185,6 @@ def linspace(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: steps is negative.
 
     Example:
         >>> torch.linspace(0, 1, 5)
@@ -246,6 +245,8 @@ def eye(
 ) -> Tensor:
     """Return an (n, m) matrix with ones on the main diagonal and zeros elsewhere.
 
+    Raises  RuntimeError if n or m is negative
+
     Args:
         n: The number of rows.
         m: The number of columns; n if None.
@@ -255,9 +256,6 @@ def eye(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: n or m is negative.
 
     Example:
         >>> torch.eye(2)

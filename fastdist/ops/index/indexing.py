@@ -68,6 +68,9 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Return elements of input at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
+    Raises  RuntimeError if an index is out of range, or index has a wrong dtype or number of axes;
+            IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
@@ -76,10 +79,6 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     Returns:
         A tensor of the shape of index and the dtype of input.
-
-    Raises:
-        RuntimeError: An index is out of range, or index has a wrong dtype or number of axes.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 2], [3, 4]])

@@ -38,17 +38,15 @@ def repeat_interleave(
     """Return input with each element, or each slice along dim, repeated. With a single argument,
     which holds counts, return each index as often as its count.
 
+    Raises  RuntimeError if a count is negative or not an integer, or there is not one count for
+            each slice; IndexError if dim is out of range
+
     Args:
         input: The tensor; or the counts, if repeats is left out.
         repeats: A count for all, or a tensor with one count for each element or slice. If None,
             input has the counts, and the result is indices.
         dim: The axis; if None, input is flattened.
         output_size: The length of the result; computed if None, for which the call waits for a GPU.
-
-    Raises:
-        RuntimeError: A count is negative or not an integer, or there is not one count for each
-            slice.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)

@@ -114,6 +114,7 @@ def searchsorted(
     inserted at the end.
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
+    Raises  RuntimeError if the leading axes differ, or sorted_sequence has no axes
 
     Args:
         sorted_sequence: Rows in ascending order.
@@ -126,9 +127,6 @@ def searchsorted(
 
     Returns:
         A tensor in the shape of input; its dtype is int64 or, with out_int32, int32.
-
-    Raises:
-        RuntimeError: The leading axes differ, or sorted_sequence has no axes.
 
     Example:
         >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))

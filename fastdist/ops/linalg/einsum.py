@@ -29,6 +29,8 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     Operands are multiplied from left to right, each time by one batched matrix product. Integers
     may replace letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
 
+    Raises  RuntimeError if the equation is invalid, or does not fit the shapes of the operands
+
     Args:
         equation: One letter for each axis of each operand, "," between operands, and "->" before
             the axes of the result.
@@ -36,9 +38,6 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
 
     Returns:
         A tensor with the axes of the result, in their order.
-
-    Raises:
-        RuntimeError: The equation is invalid, or does not fit the shapes of the operands.
 
     Example:
         >>> a, b = torch.ones(2, 3), torch.ones(3, 4)

@@ -164,12 +164,11 @@ def inv(A: Tensor) -> Tensor:
 def inverse(input: Tensor) -> Tensor:
     """Return the inverse; an alias of linalg.inv.
 
+    Raises  RuntimeError if the matrices are not square, or one is singular
+
     Args:
         input: A square matrix, or a batch of square matrices.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: The matrices are not square, or one is singular.
 
     Example:
         >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))

@@ -90,16 +90,14 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
     Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
             counts as a row on the left and as a column on the right, and its axis is dropped
+    Raises  RuntimeError if the inner axes have different lengths, the batch axes do not broadcast,
+            an operand has no axis (use mul), or the dtypes differ; NotImplementedError if the dtype
+            is bool
 
     Args:
         input: The left operand, with at least one axis, of any dtype but bool.
         other: The right operand, of the same dtype, with at least one axis.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: The inner axes have different lengths, the batch axes do not broadcast, an
-            operand has no axis (use mul), or the dtypes differ.
-        NotImplementedError: The dtype is bool.
 
     Example:
         >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape

@@ -40,6 +40,8 @@ def linalg_vector_norm(
     Note    at 0, the gradient of a Euclidean norm n is 0, and second derivatives are correct for
             functions that are smooth in n**2 and NaN for other functions. Forward mode supports
             n**2, n.square() and functions of these, unless a gradient is recorded with create_graph
+    Raises  RuntimeError if input is neither floating-point nor complex; IndexError if dim is out of
+            range
 
     Args:
         input: The tensor.
@@ -48,10 +50,6 @@ def linalg_vector_norm(
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is neither floating-point nor complex.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)
@@ -135,6 +133,9 @@ def linalg_norm(
     """Return the vector norm of order 2 if ord is None. Otherwise return norms of matrices along
     two axes, or norms of vectors along one axis; see matrix_norm and vector_norm.
 
+    Raises  RuntimeError if input is neither floating-point nor complex, or ord does not fit the
+            axes; IndexError if dim is out of range
+
     Args:
         input: A tensor of vectors or matrices.
         ord: The order: None, a number, inf, -inf, "fro" or "nuc".
@@ -142,10 +143,6 @@ def linalg_norm(
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is neither floating-point nor complex, or ord does not fit the axes.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))

@@ -86,6 +86,8 @@ def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
 def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the product of two matrices.
 
+    Raises  RuntimeError if an argument is not a matrix, the inner axes differ, or the dtypes differ
+
     Args:
         input: The tensor.
         mat2: The right matrix, of shape (k, m).
@@ -93,9 +95,6 @@ def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m), for an input of shape (n, k).
-
-    Raises:
-        RuntimeError: An argument is not a matrix, the inner axes differ, or the dtypes differ.
 
     Example:
         >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
@@ -116,6 +115,8 @@ def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
 def bmm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the products of two batches of matrices.
 
+    Raises  RuntimeError if an argument does not have three axes, or the sizes do not fit
+
     Args:
         input: The tensor.
         mat2: The right matrices, of shape (b, k, m).
@@ -123,9 +124,6 @@ def bmm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
 
     Returns:
         A tensor of shape (b, n, m), for an input of shape (b, n, k).
-
-    Raises:
-        RuntimeError: An argument does not have three axes, or the sizes do not fit.
 
     Example:
         >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
@@ -154,13 +152,13 @@ def mv(input: Tensor, vec: Tensor, *, out: GivenOut = None) -> Tensor:
 def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the inner product of two vectors.
 
+    Raises  RuntimeError if an argument does not have one axis, the lengths differ, or the dtypes
+            differ
+
     Args:
         input: The tensor.
         tensor: The second vector.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
 
     Example:
         >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -195,6 +193,8 @@ def _outer_at_once(input: Tensor, vec2: Tensor) -> Any:
 def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the outer product: each element of one vector times each element of another.
 
+    Raises  RuntimeError if an argument does not have one axis
+
     Args:
         input: The tensor.
         vec2: The second vector.
@@ -202,9 +202,6 @@ def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m), for vectors of n and m elements.
-
-    Raises:
-        RuntimeError: An argument does not have one axis.
 
     Example:
         >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -457,16 +454,14 @@ def linear(
     """Return input @ weight.T + bias.
 
     Shape   (..., n), (m, n), (m) -> (..., m)
+    Raises  RuntimeError if the last axes of input and weight have different lengths, or the dtypes
+            differ
 
     Args:
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: The last axes of input and weight have different lengths, or the dtypes
-            differ.
 
     Example:
         >>> F.linear(torch.ones(2, 3), torch.ones(4, 3)).shape

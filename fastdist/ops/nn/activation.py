@@ -38,12 +38,11 @@ _SIGMOID_SLOPE = _DECAY + "e / ((T(1) + e) * (T(1) + e))"
 def relu(input: Tensor) -> Tensor:
     """Return the larger of 0 and each element; the gradient at 0 is 0.
 
+    Raises  RuntimeError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -65,15 +64,14 @@ relu.refusal(no_bool_operand("Boolean inputs not supported for relu"))
 def sigmoid(input: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -310,11 +308,10 @@ def gelu_tanh_tails(input: Tensor) -> Tensor:
 def silu(input: Tensor) -> Tensor:
     """Return input * sigmoid(input).
 
+    Raises  NotImplementedError if input is neither floating-point nor complex
+
     Args:
         input: The tensor.
-
-    Raises:
-        NotImplementedError: input is neither floating-point nor complex.
 
     Example:
         >>> F.silu(torch.tensor([0.0, 1.0]))
@@ -363,14 +360,13 @@ mish.refusal(floating_only("mish_cpu"))
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta * input)) / beta, or input itself where beta * input > threshold.
 
+    Raises  NotImplementedError if input is not floating-point
+
     Args:
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is not floating-point.
 
     Example:
         >>> F.softplus(torch.tensor([0.0, 30.0]))

@@ -260,6 +260,9 @@ def avg_pool2d(
     """Return the averages of windows over the last two axes. If divisor_override is given, the
     sums of windows are divided by divisor_override, and not by the number of elements.
 
+    Raises  RuntimeError if the padding is more than half the kernel, or input has neither 3 nor 4
+            axes
+
     Args:
         input: The tensor.
         kernel_size: The height and width of a window, or one number for both.
@@ -269,9 +272,6 @@ def avg_pool2d(
         count_include_pad: Whether added zeros count as elements of a window.
         divisor_override: The divisor of sums; the number of elements if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.
 
     Example:
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape

@@ -44,6 +44,7 @@ def cdist(
     Note    for equal rows, the gradient is 0, and second derivatives are correct for functions
             that are smooth in the squares of Euclidean distances and NaN for other functions. For
             equal rows, forward mode supports only squares, unless create_graph records a gradient
+    Raises  RuntimeError if the last axes differ, the batches do not broadcast, or p is negative
 
     Args:
         x1: The first points, one in each row.
@@ -51,9 +52,6 @@ def cdist(
         p: The order of the norm.
         compute_mode: Whether distances of order 2 come from a matrix product, or from differences
             of rows, which is more precise. By default, up to 25 rows use differences.
-
-    Raises:
-        RuntimeError: The last axes differ, the batches do not broadcast, or p is negative.
 
     Example:
         >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))

@@ -115,6 +115,8 @@ def conv2d(
     """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
+    Raises  RuntimeError if the channels or the dtypes do not fit the weight, the kernel is larger
+            than the padded image, or input has neither 3 nor 4 axes
 
     Args:
         input: The tensor.
@@ -125,10 +127,6 @@ def conv2d(
             "valid".
         dilation: The distance between neighbouring elements of the kernel.
         groups: The number of groups into which the channels are divided.
-
-    Raises:
-        RuntimeError: The channels or the dtypes do not fit the weight, the kernel is larger than
-            the padded image, or input has neither 3 nor 4 axes.
 
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape

@@ -400,6 +400,8 @@ def cross_entropy(
 
     Shape   (N, C, ...), with targets (N, ...) or (N, C, ...), -> (), or (N, ...) for reduction
             "none"
+    Raises  IndexError if a target is not a class; RuntimeError if the shapes do not fit, or input
+            is not floating-point
 
     Args:
         input: The unnormalized logits, one for each class.
@@ -410,10 +412,6 @@ def cross_entropy(
         reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The share of the target that is distributed over all classes, 0 to 1.
-
-    Raises:
-        IndexError: A target is not a class.
-        RuntimeError: The shapes do not fit, or input is not floating-point.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])

@@ -191,6 +191,7 @@ def mse_loss(
     """Return the squared differences of input and target, or the mean or sum of these squares.
 
     Note    with `weight`, the mean is the weighted mean
+    Raises  RuntimeError if the shapes do not broadcast, or an argument is complex
 
     Args:
         input: The tensor.
@@ -199,9 +200,6 @@ def mse_loss(
         reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element; all 1 if None.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast, or an argument is complex.
 
     Example:
         >>> F.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))

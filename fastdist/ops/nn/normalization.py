@@ -168,6 +168,8 @@ def layer_norm(
 ) -> Tensor:
     """Return input normalized to mean 0 and variance 1 over its last axes, times weight, plus bias.
 
+    Raises  RuntimeError if the last axes of input are not normalized_shape
+
     Args:
         input: The tensor.
         normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
@@ -175,9 +177,6 @@ def layer_norm(
         bias: A summand for each element, or None.
         eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
-
-    Raises:
-        RuntimeError: The last axes of input are not normalized_shape.
 
     Example:
         >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))

@@ -58,13 +58,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     Note    on devices other than the CPU, the values are read only if num_classes is -1, because
             reading waits for the device; otherwise the row of an index out of range is zeros
+    Raises  RuntimeError if tensor is not int64, or a class is negative or not below num_classes
 
     Args:
         tensor: The indices, in int64.
         num_classes: The length of the new axis; if -1, the largest index + 1.
-
-    Raises:
-        RuntimeError: tensor is not int64, or a class is negative or not below num_classes.
 
     Example:
         >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)

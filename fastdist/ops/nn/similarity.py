@@ -19,16 +19,15 @@ def normalize(
 ) -> Tensor:
     """Return input divided by its norm along dim, or by eps if eps is larger than the norm.
 
+    Raises  RuntimeError if input is neither floating-point nor complex; IndexError if dim is out of
+            range
+
     Args:
         input: The tensor.
         p: The order of the norm.
         dim: The axis or axes over which norms are computed.
         eps: The smallest divisor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is neither floating-point nor complex.
-        IndexError: dim is out of range.
 
     Example:
         >>> F.normalize(torch.tensor([[3.0, 4.0]]))

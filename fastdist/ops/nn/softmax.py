@@ -21,16 +21,14 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+    Raises  NotImplementedError if input is not floating-point, and dtype is None; IndexError if dim
+            is out of range
 
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is not floating-point, and dtype is None.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -141,16 +139,14 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+    Raises  IndexError if dim is out of range; NotImplementedError if input is not floating-point,
+            and dtype is None
 
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)

@@ -30,6 +30,8 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input + alpha * other.
 
     Shape   (...), (...) -> broadcast
+    Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+            nor a number
 
     Args:
         input: The tensor.
@@ -39,10 +41,6 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
-        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -121,6 +119,8 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
     """Return input * other.
 
     Shape   (...), (...) -> broadcast
+    Raises  RuntimeError if the shapes do not broadcast; TypeError if `other` is neither a tensor
+            nor a number
 
     Args:
         input: The tensor.
@@ -129,10 +129,6 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
-        TypeError: `other` is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -288,12 +284,11 @@ def _(node: OpNode) -> str:
 def neg(input: Tensor) -> Tensor:
     """Return each element with the opposite sign.
 
+    Raises  RuntimeError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -308,15 +303,14 @@ neg.refusal(no_bool_operand("Negation, the `-` operator, on {} is not supported"
 def abs(input: Tensor) -> Tensor:
     """Return the absolute value of each element; the gradient at 0 is 0.
 
+    Raises  NotImplementedError if input is bool
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape. For complex input, the tensor is real.
-
-    Raises:
-        NotImplementedError: input is bool.
 
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -331,12 +325,11 @@ abs.refusal(no_bool("abs_cpu"))
 def sign(input: Tensor) -> Tensor:
     """Return the sign of each element as -1, 0 or 1; the gradient is 0.
 
+    Raises  NotImplementedError if input is complex (use sgn)
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is complex; use sgn.
 
     Example:
         >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -353,15 +346,14 @@ def copysign(input: Tensor, other: Tensor) -> Tensor:
 def reciprocal(input: Tensor) -> Tensor:
     """Return 1 divided by each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -373,15 +365,14 @@ def reciprocal(input: Tensor) -> Tensor:
 def square(input: Tensor) -> Tensor:
     """Return the square of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape and dtype; bool gives int64.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -393,15 +384,14 @@ def square(input: Tensor) -> Tensor:
 def sqrt(input: Tensor) -> Tensor:
     """Return the square root of each element; NaN below 0.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -413,15 +403,14 @@ def sqrt(input: Tensor) -> Tensor:
 def rsqrt(input: Tensor) -> Tensor:
     """Return 1 divided by the square root of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.rsqrt(torch.tensor([4.0, 1.0]))

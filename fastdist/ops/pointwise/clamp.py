@@ -22,14 +22,13 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: GivenOut = No
     """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
     one may be None.
 
+    Raises  RuntimeError if both bounds are None
+
     Args:
         input: The tensor.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: Both bounds are None.
 
     Example:
         >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
@@ -85,14 +84,12 @@ def _bounded(name: str, input: Tensor, bound: Any) -> Tensor:
 def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = None) -> Tensor:
     """Return the larger of each element and the bound `min`.
 
+    Raises  NotImplementedError if input is complex; RuntimeError if the shapes do not broadcast
+
     Args:
         input: The tensor.
         min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is complex.
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)

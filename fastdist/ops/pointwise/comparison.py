@@ -10,6 +10,8 @@ from ...tensor.tensor import Tensor
 def eq(input: Tensor, other: Tensor) -> Tensor:
     """Return whether elements are equal; NaN is not equal to anything.
 
+    Raises  RuntimeError if the shapes do not broadcast
+
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
@@ -17,9 +19,6 @@ def eq(input: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         A tensor of bool.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.eq(torch.tensor([1, 2]), 2)
@@ -69,15 +68,14 @@ def ge(input: Tensor, other: Tensor | complex) -> Tensor:
 def isnan(input: Tensor) -> Tensor:
     """Return whether input is NaN.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isnan(torch.tensor([1.0, float("nan")]))
@@ -89,15 +87,14 @@ def isnan(input: Tensor) -> Tensor:
 def isinf(input: Tensor) -> Tensor:
     """Return whether input is inf or -inf.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
@@ -109,15 +106,14 @@ def isinf(input: Tensor) -> Tensor:
 def isfinite(input: Tensor) -> Tensor:
     """Return whether input is neither infinite nor NaN.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of bool of the same shape.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
@@ -165,6 +161,8 @@ def logical_not(input: Tensor) -> Tensor:
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
     """Return whether the elements of input and other are both nonzero.
 
+    Raises  RuntimeError if the shapes do not broadcast
+
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
@@ -172,9 +170,6 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         A tensor of bool.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))

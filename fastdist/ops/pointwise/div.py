@@ -19,6 +19,9 @@ def div(
 ) -> Tensor:
     """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
+    Raises  RuntimeError if the shapes do not broadcast, or rounding_mode is unknown; RuntimeError
+            if integers are divided by 0 with a rounding_mode
+
     Args:
         input: The dividend, a tensor or a number.
         other: The divisor, a tensor or a number.
@@ -28,10 +31,6 @@ def div(
     Returns:
         A tensor of the broadcast shape of input and other. For integers without a rounding_mode,
         the quotient has the default dtype.
-
-    Raises:
-        RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
-        RuntimeError: Integers are divided by 0 with a rounding_mode.
 
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)

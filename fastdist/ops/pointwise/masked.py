@@ -48,14 +48,14 @@ def _(dtypes: list[DType], operands: Any) -> None:
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """Return input with the elements replaced by `value` where mask is true.
 
+    Raises  RuntimeError if mask is not bool, the shapes do not broadcast, or value is not one
+            number
+
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: mask is not bool, the shapes do not broadcast, or value is not one number.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)

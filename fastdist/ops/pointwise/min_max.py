@@ -27,6 +27,9 @@ from ..refusals import floating_only
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """Return the larger of two elements; NaN if either is NaN. Equal elements share the gradient.
 
+    Raises  NotImplementedError if an argument is complex; RuntimeError if the shapes do not
+            broadcast
+
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
@@ -34,10 +37,6 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-    Raises:
-        NotImplementedError: An argument is complex.
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
@@ -57,6 +56,9 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """Return the smaller of two elements; NaN if either is NaN. Equal elements share the gradient.
 
+    Raises  NotImplementedError if an argument is complex; RuntimeError if the shapes do not
+            broadcast
+
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
@@ -64,10 +66,6 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         A tensor of the broadcast shape of input and other, in their promoted dtype.
-
-    Raises:
-        NotImplementedError: An argument is complex.
-        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))

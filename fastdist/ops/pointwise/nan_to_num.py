@@ -22,15 +22,14 @@ def nan_to_num(
 ) -> Tensor:
     """Return input with NaN and infinities replaced by numbers.
 
+    Raises  TypeError if nan, posinf or neginf is not a number
+
     Args:
         input: The tensor.
         nan: The replacement for NaN; 0 if None.
         posinf: The replacement for inf; the largest finite number of the dtype if None.
         neginf: The replacement for -inf; the smallest (negative) finite number if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        TypeError: nan, posinf or neginf is not a number.
 
     Example:
         >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)

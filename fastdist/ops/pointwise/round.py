@@ -14,13 +14,12 @@ from .rounding import round as round_op
 def round(input: Tensor, *, decimals: int = 0, out: GivenOut = None) -> Tensor:
     """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)

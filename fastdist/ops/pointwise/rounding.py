@@ -11,12 +11,11 @@ from ..refusals import floating_only, no_bool
 def floor(input: Tensor) -> Tensor:
     """Return each element rounded down to an integer; the gradient is 0.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -31,12 +30,11 @@ floor.refusal(no_bool("floor_vml_cpu"))
 def ceil(input: Tensor) -> Tensor:
     """Return each element rounded up to an integer; the gradient is 0.
 
+    Raises  NotImplementedError if input is bool or complex
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.ceil(torch.tensor([1.2, -1.2]))

@@ -16,15 +16,14 @@ from ..refusals import floating_only
 def exp(input: Tensor) -> Tensor:
     """Return e to the power of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -48,15 +47,14 @@ def expm1(input: Tensor) -> Tensor:
 def log(input: Tensor) -> Tensor:
     """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -70,15 +68,14 @@ def log(input: Tensor) -> Tensor:
 def log2(input: Tensor) -> Tensor:
     """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -92,15 +89,14 @@ def log2(input: Tensor) -> Tensor:
 def log10(input: Tensor) -> Tensor:
     """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log10(torch.tensor([100.0]))
@@ -112,15 +108,14 @@ def log10(input: Tensor) -> Tensor:
 def log1p(input: Tensor) -> Tensor:
     """Return the natural logarithm of 1 plus each element, precise near 0.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -192,15 +187,14 @@ def _(node: Any) -> str:
 def sin(input: Tensor) -> Tensor:
     """Return the sine of each element; the elements are angles in radians.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -212,15 +206,14 @@ def sin(input: Tensor) -> Tensor:
 def cos(input: Tensor) -> Tensor:
     """Return the cosine of each element; the elements are angles in radians.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -325,15 +318,14 @@ def cosh(input: Tensor) -> Tensor:
 def tanh(input: Tensor) -> Tensor:
     """Return the hyperbolic tangent of each element.
 
+    Raises  TypeError if input is neither a tensor nor a number
+
     Args:
         input: The tensor.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
-
-    Raises:
-        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))

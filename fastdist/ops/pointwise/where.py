@@ -14,6 +14,10 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     """Return input where condition is true, and other elsewhere. With condition alone, return the
     indices where it is true.
 
+    Raises  TypeError if an argument is neither a tensor nor a number, or only one of input and
+            other is given; RuntimeError if the shapes do not broadcast, or condition is neither
+            bool nor uint8
+
     Args:
         condition: A tensor of bool, or of uint8 as in old programs: 0 is false. Without input and
             other, a tensor of any dtype.
@@ -25,11 +29,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
         A tensor of the broadcast shape of condition, input and other, in the dtype to which input
         and other promote. With condition alone, a tuple of index tensors, as
         `nonzero(as_tuple=True)` returns.
-
-    Raises:
-        TypeError: An argument is neither a tensor nor a number, or only one of input and other is
-            given.
-        RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
 
     Example:
         >>> x = torch.tensor([-1.0, 2.0])

@@ -35,15 +35,13 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the cumulative sum along dim.
 
     Dtype   integers and bool are added in int64; floating -> the same
+    Raises  IndexError if dim is out of range
 
     Args:
         input: The tensor.
         dim: The axis along which to add.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)

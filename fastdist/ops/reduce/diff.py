@@ -23,6 +23,8 @@ def diff(
     """Return the n-th differences between neighbours along dim. First, `prepend` and `append` are
     joined to input.
 
+    Raises  RuntimeError if input has no axes, or n is negative; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         n: How many times to take differences.
@@ -30,10 +32,6 @@ def diff(
         prepend: A tensor to insert before input; nothing if None.
         append: A tensor to append to input; nothing if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input has no axes, or n is negative.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.diff(torch.tensor([1, 4, 9]))

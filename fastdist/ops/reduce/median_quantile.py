@@ -118,6 +118,9 @@ _FEW = f"{__package__}.few_sorted"
 def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: GivenOut = None) -> Any:
     """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
+    Raises  IndexError if dim is out of range, or the axis has no elements; RuntimeError if input is
+            bool or complex
+
     Args:
         input: The tensor.
         dim: The axis; all elements if None.
@@ -126,10 +129,6 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
 
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`.
-
-    Raises:
-        IndexError: dim is out of range, or the axis has no elements.
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.median(torch.tensor([3, 1, 4, 2]))

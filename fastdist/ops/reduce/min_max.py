@@ -64,15 +64,14 @@ def _extreme(op: StructuredOp) -> None:
 def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
     """Return the maximum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
+    Raises  IndexError if dim is out of range, or an axis to reduce has no elements;
+            NotImplementedError if input is complex
+
     Args:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range, or an axis to reduce has no elements.
-        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -84,15 +83,14 @@ def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
 def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
     """Return the minimum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
+    Raises  IndexError if dim is out of range, or an axis to reduce has no elements;
+            NotImplementedError if input is complex
+
     Args:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range, or an axis to reduce has no elements.
-        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -233,6 +231,9 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     """Return the index of the maximum, along dim or in the flattened tensor. Of several equal
     maxima, the first index is returned.
 
+    Raises  IndexError if dim is out of range, or input has no elements; RuntimeError if input is
+            bool or complex
+
     Args:
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
@@ -241,10 +242,6 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     Returns:
         A tensor of int64.
-
-    Raises:
-        IndexError: dim is out of range, or input has no elements.
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -262,6 +259,9 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     """Return the index of the minimum, along dim or in the flattened tensor. Of several equal
     minima, the first index is returned.
 
+    Raises  IndexError if dim is out of range, or input has no elements; RuntimeError if input is
+            bool or complex
+
     Args:
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
@@ -270,10 +270,6 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     Returns:
         A tensor of int64.
-
-    Raises:
-        IndexError: dim is out of range, or input has no elements.
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -312,6 +308,8 @@ def max(
     """Return the maximum of all elements. With dim, return (values, indices) along dim; with a
     second tensor, return the elementwise maximum of both tensors.
 
+    Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
@@ -322,10 +320,6 @@ def max(
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
         the result is NaN.
-
-    Raises:
-        RuntimeError: The tensor has no elements.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -349,6 +343,8 @@ def min(
     """Return the minimum of all elements. With dim, return (values, indices) along dim; with a
     second tensor, return the elementwise minimum of both tensors.
 
+    Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: An axis, or a second tensor to compare with; None for all elements.
@@ -359,10 +355,6 @@ def min(
     Returns:
         A tensor; with dim, a pair with the fields `values` and `indices`. If any element is NaN,
         the result is NaN.
-
-    Raises:
-        RuntimeError: The tensor has no elements.
-        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])

@@ -96,6 +96,7 @@ def sum(
 
     Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
     Dtype   integers and bool are added in int64; floating -> the same
+    Raises  IndexError if an axis does not exist
 
     Args:
         input: The tensor.
@@ -106,9 +107,6 @@ def sum(
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
-
-    Raises:
-        IndexError: An axis does not exist.
 
     Example:
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -193,6 +191,7 @@ def prod(
     """Return the product over dim, or over all axes.
 
     Dtype   integers and bool are multiplied in int64; floating -> the same
+    Raises  IndexError if dim is out of range
 
     Args:
         input: The tensor.
@@ -200,9 +199,6 @@ def prod(
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the products and of the result; int64 for integers if None.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -255,6 +251,8 @@ def _logical(name: str, input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether all elements over dim are nonzero; True if there are no elements.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
@@ -263,9 +261,6 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
     Returns:
         A tensor of bool, or of uint8 if input is uint8.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -282,6 +277,8 @@ def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether any element over dim is nonzero; False if there are no elements.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
@@ -290,9 +287,6 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
     Returns:
         A tensor of bool, or of uint8 if input is uint8.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -381,14 +375,13 @@ def _(input: Tensor, input_t: Tensor, dim: Dims, correction: float, keepdim: boo
 def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)

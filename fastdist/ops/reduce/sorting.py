@@ -89,6 +89,8 @@ _picking(nth_along)
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return the elements sorted along dim. NaN counts as largest; equal elements keep their order.
 
+    Raises  IndexError if dim is out of range; NotImplementedError if input is complex
+
     Args:
         input: The tensor.
         dim: The axis.
@@ -98,10 +100,6 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
     Returns:
         A pair with the fields `values` and `indices`.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is complex.
 
     Example:
         >>> torch.sort(torch.tensor([3, 1, 2]))
@@ -116,6 +114,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Return the indices that sort input along dim.
 
+    Raises  IndexError if dim is out of range; NotImplementedError if input is complex
+
     Args:
         input: The tensor.
         dim: The axis to sort along.
@@ -125,10 +125,6 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
     Returns:
         A tensor of int64 of the shape of input.
-
-    Raises:
-        IndexError: dim is out of range.
-        NotImplementedError: input is complex.
 
     Example:
         >>> torch.argsort(torch.tensor([3, 1, 2]))
@@ -147,6 +143,9 @@ def msort(input: Tensor) -> Tensor:
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k largest or smallest elements along dim, sorted.
 
+    Raises  IndexError if dim is out of range, or the axis has fewer than k elements; RuntimeError
+            if input is bool or complex
+
     Args:
         input: The tensor.
         k: The number of elements.
@@ -157,10 +156,6 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
     Returns:
         A pair with the fields `values` and `indices`.
-
-    Raises:
-        IndexError: dim is out of range, or the axis has fewer than k elements.
-        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)

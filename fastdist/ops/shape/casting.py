@@ -76,12 +76,11 @@ for _dtype, _word in WORDS.items():
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input in the dtype of other.
 
+    Raises  TypeError if other is not a tensor
+
     Args:
         input: The tensor.
         other: The tensor whose dtype is used.
-
-    Raises:
-        TypeError: other is not a tensor.
 
     Example:
         >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
@@ -167,14 +166,13 @@ def cuda(
     """Return a copy of the tensor on a GPU. If the tensor is already on that GPU in the order of
     memory_format, return the tensor itself.
 
+    Raises  DeviceError if there is no GPU
+
     Args:
         input: The tensor.
         device: The GPU, as a number or a name such as "cuda:0"; the current GPU if None.
         non_blocking: Whether to return before the copy is complete.
         memory_format: The order of the elements in memory.
-
-    Raises:
-        DeviceError: There is no GPU.
 
     Example:
         >>> x = torch.ones(2)
@@ -211,12 +209,11 @@ def _equal_at_once(input: Tensor, other: Tensor) -> Any:
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 
+    Raises  TypeError if other is not a tensor
+
     Args:
         input: The tensor.
         other: The tensor to compare with.
-
-    Raises:
-        TypeError: other is not a tensor.
 
     Example:
         >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
@@ -246,6 +243,8 @@ def isclose(
 ) -> Tensor:
     """Return whether |input - other| <= atol + rtol * |other|, element by element.
 
+    Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
+
     Args:
         input: The tensor.
         other: The tensor to compare with.
@@ -255,9 +254,6 @@ def isclose(
 
     Returns:
         A tensor of bool.
-
-    Raises:
-        RuntimeError: The dtypes differ, or the shapes do not broadcast.
 
     Example:
         >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
@@ -293,15 +289,14 @@ def allclose(
 ) -> bool:
     """Return whether |input - other| <= atol + rtol * |other| for all elements, as a Python bool.
 
+    Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
+
     Args:
         input: The tensor.
         other: The tensor to compare with.
         rtol: The relative tolerance.
         atol: The absolute tolerance.
         equal_nan: Whether NaN is close to NaN.
-
-    Raises:
-        RuntimeError: The dtypes differ, or the shapes do not broadcast.
 
     Example:
         >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
@@ -355,11 +350,10 @@ def is_tensor(obj: Any) -> bool:
 def is_floating_point(input: Tensor) -> bool:
     """Return whether the dtype of input is floating.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
-
-    Raises:
-        TypeError: input is not a tensor.
 
     Example:
         >>> torch.is_floating_point(torch.ones(1))

@@ -37,15 +37,14 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 def clone(input: Tensor) -> Tensor:
     """Return a copy of input with the same order of axes in memory. Gradients pass to input.
 
+    Raises  RuntimeError if memory_format is channels_last, and input does not have four axes
+
     Args:
         input: The tensor.
         memory_format: The order of the elements in memory; None means input's order.
 
     Returns:
         A new tensor. Its gradient is passed on to input. For a leaf, call `detach().clone()`.
-
-    Raises:
-        RuntimeError: memory_format is channels_last, and input does not have four axes.
 
     Example:
         >>> x = torch.ones(2)
@@ -250,12 +249,11 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
 
     Return the tensor itself if its elements are in that order already, otherwise a copy.
 
+    Raises  RuntimeError if memory_format is channels_last, and the tensor does not have four axes
+
     Args:
         input: The tensor.
         memory_format: The order of the elements in memory.
-
-    Raises:
-        RuntimeError: memory_format is channels_last, and the tensor does not have four axes.
 
     Example:
         >>> torch.zeros(2, 3).t().contiguous().stride()

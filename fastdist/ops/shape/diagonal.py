@@ -198,13 +198,12 @@ def _diag_at_once(input: Tensor, diagonal: int = 0) -> Any:
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
+    Raises  RuntimeError if input has neither one nor two axes
+
     Args:
         input: The tensor.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input has neither one nor two axes.
 
     Example:
         >>> torch.diag(torch.tensor([1, 2]))
@@ -246,11 +245,10 @@ def _trace_at_once(input: Tensor) -> Any:
 def trace(input: Tensor) -> Tensor:
     """Return the sum of the main diagonal of a matrix.
 
+    Raises  RuntimeError if the tensor is not a matrix
+
     Args:
         input: The tensor.
-
-    Raises:
-        RuntimeError: The tensor is not a matrix.
 
     Example:
         >>> torch.eye(3).trace()

@@ -355,6 +355,9 @@ def _stack_route(layouts: Sequence[Layout], dim: int) -> Route | None:
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors of one shape joined along a new axis at dim.
 
+    Raises  RuntimeError if there are no tensors, or their shapes differ; IndexError if dim is out
+            of range
+
     Args:
         tensors: A list or tuple of tensors of one shape.
         dim: The position of the new axis in the result.
@@ -363,10 +366,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
     Returns:
         A tensor with a new axis, whose length is the number of tensors. The dtype of the result is
         the dtype to which all tensors promote.
-
-    Raises:
-        RuntimeError: There are no tensors, or their shapes differ.
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)

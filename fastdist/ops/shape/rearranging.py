@@ -32,13 +32,11 @@ def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
 def flip(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Return a copy with the order of elements along dims reversed.
 
+    Raises  IndexError if an axis is out of range; RuntimeError if an axis is given twice
+
     Args:
         input: The tensor.
         *dims: The axes, as numbers or as one tuple.
-
-    Raises:
-        IndexError: An axis is out of range.
-        RuntimeError: An axis is given twice.
 
     Example:
         >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
@@ -130,12 +128,11 @@ def _(g: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...]) -> 
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """Return input repeated along each axis; for more numbers than axes, axes are added in front.
 
+    Raises  RuntimeError if there are fewer numbers than axes, or a number is negative
+
     Args:
         input: The tensor.
         *repeats: The number of repetitions for each axis, as numbers or as one tuple.
-
-    Raises:
-        RuntimeError: There are fewer numbers than axes, or a number is negative.
 
     Example:
         >>> torch.tensor([1, 2]).repeat(2, 2)
@@ -216,14 +213,13 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim merged, as a view where possible.
 
+    Raises  IndexError if start_dim or end_dim is out of range; RuntimeError if start_dim comes
+            after end_dim
+
     Args:
         input: The tensor.
         start_dim: The first axis to merge.
         end_dim: The last axis to merge.
-
-    Raises:
-        IndexError: start_dim or end_dim is out of range.
-        RuntimeError: start_dim comes after end_dim.
 
     Example:
         >>> torch.zeros(2, 3, 4).flatten(1).shape
@@ -278,14 +274,13 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with the axes `source` moved to the positions `destination`.
 
+    Raises  IndexError if an axis is out of range; RuntimeError if source and destination differ in
+            length, or an axis is given twice
+
     Args:
         input: The tensor.
         source: One axis or several axes.
         destination: The new position of each axis in `source`.
-
-    Raises:
-        IndexError: An axis is out of range.
-        RuntimeError: source and destination differ in length, or an axis is given twice.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -316,12 +311,11 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Return a view of input expanded to the shape of other.
 
+    Raises  RuntimeError if an axis of input has neither length 1 nor its length in other
+
     Args:
         input: The tensor.
         other: The tensor whose shape is taken.
-
-    Raises:
-        RuntimeError: An axis of input has neither length 1 nor its length in other.
 
     Example:
         >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
@@ -334,12 +328,11 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """Return a view of input broadcast to this size.
 
+    Raises  RuntimeError if an axis of input has neither length 1 nor the length given in size
+
     Args:
         input: The tensor.
         size: The shape of the result, as a tuple.
-
-    Raises:
-        RuntimeError: An axis of input has neither length 1 nor the length given in size.
 
     Example:
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -370,12 +363,11 @@ def broadcast_shapes(*shapes: Any) -> Size:
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Return a view of input with the shape of other.
 
+    Raises  RuntimeError if the number of elements differs, or the shape cannot be a view of input
+
     Args:
         input: The tensor.
         other: The tensor whose shape is taken.
-
-    Raises:
-        RuntimeError: The number of elements differs, or the shape cannot be a view of input.
 
     Example:
         >>> torch.arange(4).view_as(torch.zeros(2, 2)).shape

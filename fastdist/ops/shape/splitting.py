@@ -121,15 +121,14 @@ def _quick_narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return a view of `length` elements along dim, from index start on.
 
+    Raises  IndexError if dim or start is out of range; RuntimeError if start + length is beyond the
+            axis, or length is negative
+
     Args:
         input: The tensor.
         dim: The axis.
         start: The first index.
         length: The number of indices.
-
-    Raises:
-        IndexError: dim or start is out of range.
-        RuntimeError: start + length is beyond the axis, or length is negative.
 
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
@@ -167,13 +166,12 @@ def _quick_select(input: Tensor, dim: int, index: int) -> Any:
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Return a view of the elements at one index along dim; the view does not have that axis.
 
+    Raises  IndexError if dim or index is out of range
+
     Args:
         input: The tensor.
         dim: The axis to remove.
         index: The index along dim.
-
-    Raises:
-        IndexError: dim or index is out of range.
 
     Example:
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -295,17 +293,16 @@ def split(
     """Return views of the parts along dim, either of one length or of a list of lengths. With one
     length, the last part may be shorter.
 
+    Raises  RuntimeError if a size is negative, the sizes do not add up to the length of the axis,
+            or the one length is 0 although that of the axis is not; IndexError if dim is out of
+            range
+
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             The length may be 0 if that of the axis is 0: the result is then one empty view.
         dim: The axis to divide.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
-
-    Raises:
-        RuntimeError: A size is negative, the sizes do not add up to the length of the axis, or the
-            one length is 0 although that of the axis is not.
-        IndexError: dim is out of range.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -370,14 +367,13 @@ def _sizes_of_parts(size_or_sections: Any, axis: int, n: int) -> list[int]:
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return at most `chunks` views along dim, all of the same length except the last one.
 
+    Raises  RuntimeError if chunks is not positive, or input has no axes; IndexError if dim is out
+            of range
+
     Args:
         input: The tensor.
         chunks: The number of views to make.
         dim: The axis to divide.
-
-    Raises:
-        RuntimeError: chunks is not positive, or input has no axes.
-        IndexError: dim is out of range.
 
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -409,12 +405,11 @@ def _given(dim: int) -> tuple[int, ...]:
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return a view for each index along dim; the views do not have that axis.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis to remove.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]

@@ -49,13 +49,12 @@ def _(g: Tensor, diagonal: int) -> Any:
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return a copy with zeros below the diagonal of each matrix.
 
+    Raises  RuntimeError if input has fewer than two axes
+
     Args:
         input: The tensor.
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
         out: A tensor into which the result is written; a new one if None.
-
-    Raises:
-        RuntimeError: input has fewer than two axes.
 
     Example:
         >>> torch.triu(torch.ones(2, 2))

@@ -111,13 +111,12 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a view with two axes swapped.
 
+    Raises  IndexError if an axis is out of range
+
     Args:
         input: The tensor.
         dim0: The first axis.
         dim1: The second axis.
-
-    Raises:
-        IndexError: An axis is out of range.
 
     Example:
         >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
@@ -162,12 +161,11 @@ def _(g: Tensor, dim0: int, dim1: int) -> Tensor:
 def permute(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Return a view with the axes in the order dims.
 
+    Raises  RuntimeError if an axis is missing or given twice
+
     Args:
         input: The tensor.
         *dims: All axes in their new order, as numbers or as one tuple.
-
-    Raises:
-        RuntimeError: An axis is missing or given twice.
 
     Example:
         >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
@@ -229,13 +227,12 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
 
     -1 in sizes keeps the length of an axis.
 
+    Raises  RuntimeError if an axis would change its length, which is not 1
+
     Args:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. Additional
             lengths add axes in front.
-
-    Raises:
-        RuntimeError: An axis would change its length, which is not 1.
 
     Example:
         >>> torch.tensor([[1], [2]]).expand(-1, 3)
@@ -325,12 +322,11 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """Return a view without the axes of length 1. If dim is given, only axes in dim are removed.
 
+    Raises  IndexError if an axis is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes to remove; if None, all axes of length 1.
-
-    Raises:
-        IndexError: An axis is out of range.
 
     Example:
         >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -401,12 +397,11 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with a new axis of length 1 at dim.
 
+    Raises  IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The position of the new axis; -1 means after the last axis.
-
-    Raises:
-        IndexError: dim is out of range.
 
     Example:
         >>> torch.tensor([1, 2]).unsqueeze(1).shape

@@ -232,13 +232,12 @@ def to_dense(
     """Return input as a dense tensor. The gradient of a sparse input is sparse, with the
     coordinates of the input.
 
+    Raises  TypeError if dtype is not a dtype
+
     Args:
         input: The tensor.
         dtype: The dtype of the result; unchanged if None.
         masked_grad: Whether the gradient is sparse; True if None.
-
-    Raises:
-        TypeError: dtype is not a dtype.
 
     Example:
         >>> torch.eye(2).to_sparse().to_dense()

@@ -42,8 +42,7 @@ class ActivationWrapper(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the result; subclasses must implement it.
 
-        Raises:
-            ValueError: The method was not overridden.
+        Raises  ValueError if the method was not overridden
         """
         raise ValueError("Subclasses should implement forward().")
 

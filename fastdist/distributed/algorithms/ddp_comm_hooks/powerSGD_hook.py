@@ -30,6 +30,9 @@ batched_powerSGD_hook = refusing(
 class PowerSGDState:
     """The matrices and errors that powerSGD_hook keeps from one iteration to the next.
 
+    Raises  ValueError if compression would start before DistributedDataParallel has its final
+            buckets
+
     Args:
         process_group: The group; the default group if None.
         matrix_approximation_rank: The width of the thin matrices.
@@ -41,9 +44,6 @@ class PowerSGDState:
         random_seed: The seed of the first thin matrices. All processes must pass the same seed.
         compression_stats_logging_frequency: Ignored.
         batch_tensors_with_same_shape: Ignored; it does not affect results.
-
-    Raises:
-        ValueError: Compression would start before DistributedDataParallel has its final buckets.
     """
 
     def __init__(

@@ -43,13 +43,12 @@ class PeriodicModelAverager(ModelAverager):
     Source: T. Lin, S. Stich, K. Patel, M. Jaggi, "Don't Use Large Mini-Batches, Use Local SGD"
     (2020).
 
+    Raises  ValueError if the period is not positive, or warmup_steps is negative
+
     Args:
         period: The number of steps from one averaging to the next.
         warmup_steps: The number of initial steps without averaging.
         process_group: The group; the default group if None.
-
-    Raises:
-        ValueError: The period is not positive, or warmup_steps is negative.
     """
 
     def __init__(self, period: int, warmup_steps: int = 0, process_group: Any = None) -> None:

@@ -24,15 +24,14 @@ class HierarchicalModelAverager(averagers.ModelAverager):
     Source: J. Wang, G. Joshi et al., "SlowMo", and its hierarchical form: local SGD with several
     levels of groups.
 
+    Raises  ValueError if there is no period, a period is not positive, the last size is not the
+            group's size, or warmup_steps is negative
+
     Args:
         period_group_size_dict: Maps a period to the number of members that average together.
             Periods and sizes must increase; the last size must be the complete group's size.
         warmup_steps: The number of initial steps without averaging.
         process_group: The complete group; the default group if None.
-
-    Raises:
-        ValueError: There is no period, a period is not positive, the last size is not the group's
-            size, or warmup_steps is negative.
     """
 
     def __init__(

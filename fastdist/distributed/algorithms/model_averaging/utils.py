@@ -50,11 +50,10 @@ def average_parameters(params: Iterable[Tensor], process_group: Any) -> None:
 def get_params_to_average(params: Iterable[Any]) -> list[Tensor]:
     """Return the parameters that have gradients.
 
+    Raises  NotImplementedError if an entry is neither a Parameter nor a parameter group
+
     Args:
         params: Parameters, such as `model.parameters()`, or an optimizer's `param_groups`.
-
-    Raises:
-        NotImplementedError: An entry is neither a Parameter nor a parameter group.
     """
     found: list[Tensor] = []
     for one in params:

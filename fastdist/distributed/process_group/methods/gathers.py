@@ -40,6 +40,10 @@ class Gathers(GroupBase):
     ) -> Work:
         """Fill a list on all members with the tensors of all members.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             output_tensors: A list that has the list to fill, which has one tensor per member.
             input_tensors: A tensor, or a list with one tensor per list to fill.
@@ -48,11 +52,6 @@ class Gathers(GroupBase):
 
         Returns:
             A Work; wait() returns when the list may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = options_for(AllgatherOptions, opts, timeout)
         lists, inputs = as_lists(output_tensors), as_list(input_tensors)
@@ -90,6 +89,10 @@ class Gathers(GroupBase):
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
         """Fill `output_lists[member][i]` with `input_list[i]` of that member, in one message.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             output_lists: One list per member, with the shapes and dtypes of input_list.
             input_list: The tensors of this member.
@@ -97,11 +100,6 @@ class Gathers(GroupBase):
 
         Returns:
             A Work; wait() returns when the lists may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = AllgatherOptions() if opts is None else opts
         require_member_lists(output_lists, input_list, self._size)
@@ -111,6 +109,10 @@ class Gathers(GroupBase):
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Fill each of several tensors with the concatenated tensors of all members.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             outputs: The tensors to fill; outputs[i] has the elements of size() tensors inputs[i].
             inputs: The tensors of this member.
@@ -118,11 +120,6 @@ class Gathers(GroupBase):
 
         Returns:
             A Work; wait() returns when the outputs may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = AllgatherOptions() if opts is None else opts
         return start_together(self, "all_gather_into_tensor", inputs, outputs, opts)
@@ -165,6 +162,10 @@ class Gathers(GroupBase):
     ) -> Work:
         """Send rows of `input` to each member, and fill `output` with the received rows.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             output: Written; the rows from member 0 come first, then those from member 1, and so on.
             input: The rows for member 0, then those for member 1, and so on.
@@ -175,11 +176,6 @@ class Gathers(GroupBase):
 
         Returns:
             A Work; wait() returns when the output may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = options_for(AllToAllOptions, opts, timeout)
         require_target("all_to_all_single", "output", output)
@@ -203,6 +199,10 @@ class Gathers(GroupBase):
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """Send one tensor to each member, and fill a list with the tensors from all members.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             output_tensors: The list to fill: output_tensors[i] is received from member i.
             input_tensors: A list: input_tensors[i] is sent to member i.
@@ -210,11 +210,6 @@ class Gathers(GroupBase):
 
         Returns:
             A Work; wait() returns when the list may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = AllToAllOptions() if opts is None else opts
         outs, inputs = as_list(output_tensors), as_list(input_tensors)

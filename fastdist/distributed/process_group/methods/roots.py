@@ -47,6 +47,10 @@ class Roots(GroupBase):
     ) -> Work:
         """Replace a tensor on one member, the root, by its reduction over the members.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             tensors: A tensor, or a list of one: read on all members, written on the root.
             opts: ReduceOptions, or the root's rank; None: its defaults.
@@ -56,11 +60,6 @@ class Roots(GroupBase):
 
         Returns:
             A Work; wait() returns when the tensor may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
 
         Example:
             >>> x = torch.ones(2)
@@ -96,6 +95,10 @@ class Roots(GroupBase):
     ) -> Work:
         """Replace a tensor on all members by the tensor of one member, the root.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             tensors: A tensor, or a list of tensors, which are written. If the root passes several,
                 opts.rootTensor selects one, and all tensors receive it.
@@ -105,11 +108,6 @@ class Roots(GroupBase):
 
         Returns:
             A Work; wait() returns when the tensors may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
 
         Example:
             >>> x = torch.ones(2)
@@ -149,6 +147,10 @@ class Roots(GroupBase):
     ) -> Work:
         """Fill a list on one member, the root, with the tensors of all members.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             output_tensors: On the root, a list of one list, with one tensor per member; else empty.
             input_tensors: A tensor, or a list of one.
@@ -158,11 +160,6 @@ class Roots(GroupBase):
 
         Returns:
             A Work; wait() returns when the list may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = options_for(GatherOptions, opts, timeout, rootRank=root)
         root = self._require_member("gather", opts.rootRank)
@@ -198,6 +195,10 @@ class Roots(GroupBase):
     ) -> Work:
         """Fill a tensor on each member with an entry of the list of one member, the root.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             output_tensors: A tensor, or a list of one; written.
             input_tensors: On the root, a list of one list, with one tensor per member; else empty.
@@ -207,11 +208,6 @@ class Roots(GroupBase):
 
         Returns:
             A Work; wait() returns when the tensor may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = options_for(ScatterOptions, opts, timeout, rootRank=root)
         root = self._require_member("scatter", opts.rootRank)

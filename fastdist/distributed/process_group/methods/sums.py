@@ -35,6 +35,10 @@ class Sums(GroupBase):
     ) -> Work:
         """Replace a tensor on all members by its reduction over the members.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             tensors: A tensor, or a list of tensors; read and written. Several tensors of a member
                 are also reduced with each other, and all receive the result.
@@ -44,11 +48,6 @@ class Sums(GroupBase):
 
         Returns:
             A Work; wait() returns when the tensors may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
 
         Example:
             >>> x = torch.ones(2)
@@ -78,17 +77,16 @@ class Sums(GroupBase):
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
         """Replace tensors of one dtype by their reductions, in one message.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             tensors: The tensors, read and written; a list with the same shapes on all members.
             opts: AllreduceOptions; None: its defaults.
 
         Returns:
             A Work; wait() returns when the tensors may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = AllreduceOptions() if opts is None else opts
         require_coalescible("all_reduce_coalesced", tensors)
@@ -113,6 +111,10 @@ class Sums(GroupBase):
     def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Reduce each of several tensors over the members, and keep the parts for this member.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             outputs: The tensors to fill with this member's parts.
             inputs: The tensors to reduce; inputs[i] has the elements of size() tensors outputs[i].
@@ -120,11 +122,6 @@ class Sums(GroupBase):
 
         Returns:
             A Work; wait() returns when the outputs may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = ReduceScatterOptions() if opts is None else opts
         return start_together(self, "reduce_scatter_tensor", inputs, outputs, opts)
@@ -141,6 +138,10 @@ class Sums(GroupBase):
     ) -> Work:
         """Reduce a list over the members, and keep the entry for this member's rank.
 
+        Raises  TypeError, ValueError or RuntimeError if an argument is wrong, before anything is
+                sent; CollectiveError if a member is lost, did not call in time or called another
+                collective: from wait() if opts.asyncOp is True, the default
+
         Args:
             output_tensors: A tensor, or a list of one; written.
             input_tensors: A list, or a list of one list, with one tensor per member.
@@ -150,11 +151,6 @@ class Sums(GroupBase):
 
         Returns:
             A Work; wait() returns when the output may be used (immediately if not opts.asyncOp).
-
-        Raises:
-            TypeError, ValueError, RuntimeError: An argument is wrong; nothing was sent.
-            CollectiveError: A member is lost, did not call in time or called another collective;
-                raised by wait() if opts.asyncOp is True, the default.
         """
         opts = options_for(ReduceScatterOptions, opts, timeout, reduceOp=op)
         (output,), (inputs,) = as_list(output_tensors), as_lists(input_tensors)

@@ -124,14 +124,12 @@ class RRef(Generic[T]):
     `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another worker the owner.
 
     Thread  any
+    Raises  RpcNotRunningError if RPC is not initialized on this worker
 
     Args:
         value: The value, which stays on this worker.
         type_hint: Ignored: the class of the value, for TorchScript.
         devices: The GPUs on which the value is; none if None.
-
-    Raises:
-        RpcNotRunningError: RPC is not initialized on this worker.
 
     Example:
         >>> rref = rpc.RRef(torch.ones(2))
