@@ -373,7 +373,8 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  NotImplementedError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. The smallest integer of a dtype, -128 in int8, is
+            unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -389,7 +390,8 @@ def abs_(input: Tensor) -> Tensor:
     Raises  NotImplementedError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. The smallest integer of a dtype, -128 in int8, is
+            unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -405,7 +407,8 @@ def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  NotImplementedError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. The smallest integer of a dtype, -128 in int8, is
+            unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -419,7 +422,7 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -430,7 +433,7 @@ def acos_(input: Tensor) -> Tensor:
     """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -451,7 +454,8 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
             nor a number
 
     Args:
-        input: The tensor.
+        input: The first summand, a tensor of any dtype or a number. Integers wrap around: 255 + 1
+            is 0 in uint8.
         other: The second summand, a tensor or a number.
         alpha: The number by which `other` is multiplied.
         out: A tensor into which the result is written; a new one if None.
@@ -494,7 +498,7 @@ def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -512,10 +516,11 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
     Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Without elements the result is True.
         other: The tensor to compare with.
-        rtol: The relative tolerance.
-        atol: The absolute tolerance.
+        rtol: The tolerance relative to |other|, so input and other are not interchangeable; not
+            negative.
+        atol: The absolute tolerance, which matters near 0; not negative.
         equal_nan: Whether NaN is close to NaN.
 
     Example:
@@ -529,7 +534,7 @@ def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
             NotImplementedError if input is complex
 
     Args:
-        input: The tensor.
+        input: A real tensor; the axes to reduce must not be empty.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -545,7 +550,7 @@ def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
             NotImplementedError if input is complex
 
     Args:
-        input: The tensor.
+        input: A real tensor; the axes to reduce must not be empty.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -566,7 +571,7 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -608,7 +613,7 @@ def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -619,7 +624,7 @@ def arccos_(input: Tensor) -> Tensor:
     """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -666,7 +671,7 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
             bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool, not empty. NaN counts as the extremum.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -686,7 +691,7 @@ def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
             bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool, not empty. NaN counts as the extremum.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -704,8 +709,8 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
     Raises  IndexError if dim is out of range; NotImplementedError if input is complex
 
     Args:
-        input: The tensor.
-        dim: The axis to sort along.
+        input: A real tensor of any dtype. NaN counts as largest.
+        dim: The axis to sort along, by default the last.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
         out: A tensor into which the result is written; a new one if None.
@@ -852,7 +857,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError if an argument does not have three axes, or the sizes do not fit
 
     Args:
-        input: The tensor.
+        input: The left matrices, of shape (b, n, k), of any dtype but bool.
         mat2: The right matrices, of shape (b, k, m).
         out: A tensor into which the result is written; a new one if None.
 
@@ -873,7 +878,8 @@ def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
     Raises  RuntimeError if an axis of input has neither length 1 nor the length given in size
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The elements of the view share memory, so clone() it before
+            writing.
         size: The shape of the result, as a tuple.
 
     Example:
@@ -929,7 +935,7 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
 
     Args:
         x1: The first points, one in each row.
-        x2: The second points.
+        x2: The second points, of shape (..., m, d), with the d of x1; batches broadcast.
         p: The order of the norm.
         compute_mode: Whether distances of order 2 come from a matrix product, or from differences
             of rows, which is more precise. By default, up to 25 rows use differences.
@@ -944,7 +950,7 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -957,7 +963,7 @@ def ceil_(input: Tensor) -> Tensor:
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -996,9 +1002,10 @@ def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[T
             of range
 
     Args:
-        input: The tensor.
-        chunks: The number of views to make.
-        dim: The axis to divide.
+        input: A tensor of any dtype with at least one axis.
+        chunks: The number of views to make; fewer, if the length is not enough: 6 elements in 4
+            chunks give 3 views of 2.
+        dim: The axis to divide, by default the first.
 
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -1011,7 +1018,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     Raises  RuntimeError if both bounds are None
 
     Args:
-        input: The tensor.
+        input: A real tensor of any shape. NaN stays NaN.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written; a new one if None.
@@ -1032,7 +1039,7 @@ def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -
     Raises  NotImplementedError if input is complex; RuntimeError if the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A real tensor of any shape. NaN stays NaN.
         min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written; a new one if None.
 
@@ -1049,7 +1056,7 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
     Raises  RuntimeError if both bounds are None
 
     Args:
-        input: The tensor.
+        input: A real tensor of any shape. NaN stays NaN.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written; a new one if None.
@@ -1066,7 +1073,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
     Raises  RuntimeError if memory_format is channels_last, and input does not have four axes
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype and device.
         memory_format: The order of the elements in memory; None means input's order.
 
     Returns:
@@ -1133,7 +1140,7 @@ def conj(input: Tensor) -> Tensor:
             view is not an instance of that subclass. A sparse tensor is copied
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
 
     Example:
         >>> torch.conj(torch.tensor([1 + 2j])).resolve_conj()
@@ -1158,7 +1165,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
             than the padded image, or input has neither 3 nor 4 axes
 
     Args:
-        input: The tensor.
+        input: Images of shape (n, channels, height, width) or (channels, height, width), in the
+            dtype of weight.
         weight: The kernels, of shape (out_channels, channels / groups, height, width).
         bias: One number for each channel of the result, or None.
         stride: The distance between positions of the kernel, one number or one for each axis.
@@ -1203,7 +1211,7 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -1219,7 +1227,7 @@ def cos_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -1263,7 +1271,7 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, 
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. After a NaN, all sums are NaN.
         dim: The axis along which to add.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
         out: A tensor into which the result is written; a new one if None.
@@ -1295,7 +1303,7 @@ def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     Raises  RuntimeError if input has neither one nor two axes
 
     Args:
-        input: The tensor.
+        input: A vector or a matrix of any dtype; the matrix need not be square.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         out: A tensor into which the result is written; a new one if None.
 
@@ -1310,7 +1318,7 @@ def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2,
     """Return matrices with the last axis of input on their diagonals.
 
     Args:
-        input: The tensor.
+        input: A tensor of shape (..., n).
         offset: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         dim1: The axis of rows in the result.
         dim2: The axis of columns in the result.
@@ -1333,9 +1341,11 @@ def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Te
     Raises  RuntimeError if input has no axes, or n is negative; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor with at least one axis. Differences of bool are exclusive or; unsigned
+            integers wrap around.
         n: How many times to take differences.
-        dim: The axis.
+        dim: The axis along which neighbours are subtracted; the result is n elements shorter there,
+            or empty.
         prepend: A tensor to insert before input; nothing if None.
         append: A tensor to append to input; nothing if None.
         out: A tensor into which the result is written; a new one if None.
@@ -1399,8 +1409,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
             differ
 
     Args:
-        input: The tensor.
-        tensor: The second vector.
+        input: The first vector, of any dtype but bool. Complex numbers are not conjugated: see
+            vdot.
+        tensor: The second vector, of the same length and dtype. The product of empty vectors is 0.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -1427,7 +1438,7 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     Args:
         equation: One letter for each axis of each operand, "," between operands, and "->" before
             the axes of the result.
-        *operands: The tensors.
+        *operands: The tensors, one for each term before the arrow of the equation.
 
     Returns:
         A tensor with the axes of the result, in their order.
@@ -1465,7 +1476,7 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -1483,7 +1494,7 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError if the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; numbers of different dtypes are compared by value.
         other: A tensor or a number; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -1500,7 +1511,8 @@ def equal(input: Tensor, other: Tensor) -> builtins.bool:
     Raises  TypeError if other is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Numbers of different dtypes are compared by value;
+            shapes do not broadcast.
         other: The tensor to compare with.
 
     Example:
@@ -1523,7 +1535,8 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: The exponents, of any shape and dtype. exp(-inf) is 0, and results that are too large
+            are inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -1543,7 +1556,8 @@ def exp_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: The exponents, of any shape and dtype. exp(-inf) is 0, and results that are too large
+            are inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -1563,7 +1577,7 @@ def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | No
     Raises  RuntimeError if n or m is negative
 
     Args:
-        n: The number of rows.
+        n: The number of rows, from 0 on.
         m: The number of columns; n if None.
         dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
@@ -1593,7 +1607,7 @@ def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = 
             after end_dim
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; a 0-d tensor gives a vector of one element.
         start_dim: The first axis to merge.
         end_dim: The last axis to merge.
 
@@ -1607,7 +1621,7 @@ def flip(input: Tensor, *dims: Sizes) -> Tensor:
     Raises  IndexError if an axis is out of range; RuntimeError if an axis is given twice
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Unlike NumPy, the result is not a view.
         *dims: The axes, as numbers or as one tuple.
 
     Example:
@@ -1629,7 +1643,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -1642,7 +1656,7 @@ def floor_(input: Tensor) -> Tensor:
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -1697,7 +1711,8 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
 
     Args:
         size: The lengths of the axes, as a tuple.
-        fill_value: The number.
+        fill_value: The number; without dtype, an int gives int64, a bool gives bool, and a float
+            the default dtype.
         dtype: The dtype of the result; if None, int64 for an integer, bool for a bool, and
             otherwise the default dtype.
         layout: The layout of the result; `strided` if None.
@@ -1717,8 +1732,8 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
     Raises  TypeError if fill_value is not a number
 
     Args:
-        input: The tensor.
-        fill_value: The number.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
+        fill_value: The number; for an integer dtype, a fraction is cut off: 2.7 becomes 2.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -1737,7 +1752,7 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
             IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype, with as many axes as index.
         dim: The axis to which the indices apply.
         index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
         out: A tensor into which the result is written; a new one if None.
@@ -1769,8 +1784,8 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError if an argument does not have one axis
 
     Args:
-        input: The tensor.
-        vec2: The second vector.
+        input: The first vector, of any dtype.
+        vec2: The second vector, of any length; the dtypes are promoted.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -1861,7 +1876,7 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor
             nor int64, or has several axes
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; the result has index.numel() slices along dim.
         dim: The axis to which the indices apply.
         index: The indices of slices, a vector of int64 or int32.
         out: A tensor into which the result is written; a new one if None.
@@ -1897,7 +1912,7 @@ def is_floating_point(input: Tensor) -> builtins.bool:
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor. float16 and bfloat16 are floating; complex dtypes are not.
 
     Example:
         >>> torch.is_floating_point(torch.ones(1))
@@ -1930,10 +1945,11 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
     Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. An infinity is close only to itself.
         other: The tensor to compare with.
-        rtol: The relative tolerance.
-        atol: The absolute tolerance.
+        rtol: The tolerance relative to |other|, so input and other are not interchangeable; not
+            negative.
+        atol: The absolute tolerance, which matters near 0; not negative.
         equal_nan: Whether NaN is close to NaN.
 
     Returns:
@@ -1949,7 +1965,8 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. A complex number is finite if both parts are; integers always
+            are.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -1967,7 +1984,7 @@ def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. A complex number is infinite if one of its parts is.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -1983,7 +2000,8 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. A complex number is NaN if one of its parts is; integers are
+            not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2017,7 +2035,8 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
     Raises  RuntimeError if the last axes of input are not normalized_shape
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor of shape (..., *normalized_shape). Equal elements become 0,
+            before weight and bias.
         normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
         weight: A factor for each element, or None.
         bias: A summand for each element, or None.
@@ -2050,7 +2069,8 @@ def lerp(input: Operand, end: Operand, weight: Operand, *, out: Tensor | None = 
             if weight has axes and a different dtype than input
 
     Args:
-        input: The tensor.
+        input: The result for weight 0, a floating-point or complex tensor. Weights outside of [0,
+            1] extrapolate.
         end: The result for weight 1.
         weight: A number or a tensor.
         out: A tensor into which the result is written; a new one if None.
@@ -2071,9 +2091,9 @@ def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLik
     Raises  RuntimeError if steps is negative
 
     Args:
-        start: The first number.
-        end: The last number.
-        steps: The number of elements.
+        start: The first element, a number or a 0-d tensor.
+        end: The last element, which is included; smaller than start for a descending sequence.
+        steps: The number of elements: 0 gives none, 1 gives start alone.
         dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
@@ -2091,7 +2111,8 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2107,7 +2128,8 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2123,7 +2145,8 @@ def log10_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2139,7 +2162,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is -inf at -1, and NaN below.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2155,7 +2178,7 @@ def log1p_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is -inf at -1, and NaN below.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2171,7 +2194,8 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2187,7 +2211,8 @@ def log2_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2203,7 +2228,8 @@ def log_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2221,7 +2247,8 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
             is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+            alone, gives NaN.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
@@ -2246,7 +2273,7 @@ def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) ->
     Raises  RuntimeError if the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero.
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2261,7 +2288,7 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return whether each element is 0.
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN is not 0.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -2290,8 +2317,9 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
-        dim: The axis or axes.
+        input: A tensor of any dtype; integers are converted to the default dtype. The result for no
+            elements is -inf.
+        dim: The axis, or several as a tuple.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2328,9 +2356,11 @@ def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | 
             number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result has the broadcast shape of input and
+            mask.
         mask: A tensor of bool that broadcasts with input.
-        value: A number or a 0-d tensor.
+        value: A number or a 0-d tensor. It is converted to the dtype of input: 1.5 becomes 1 in
+            int64.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -2348,7 +2378,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     number of these elements.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         mask: A tensor of bool that broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2391,7 +2421,7 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
         other: A second tensor to compare with, element by element; None reduces input.
@@ -2416,7 +2446,7 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
         other: A second tensor to compare with, element by element; None reduces input.
@@ -2441,7 +2471,7 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
     Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
         other: A second tensor to compare with, element by element; None reduces input.
@@ -2494,7 +2524,7 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
             broadcast
 
     Args:
-        input: The tensor.
+        input: A real tensor; numbers of different dtypes are compared in the promoted dtype.
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2512,7 +2542,7 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
             of range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor, or one of integers with dtype given.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the computation and of the result; None means the dtype of input.
@@ -2533,7 +2563,7 @@ def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
             bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The median of no elements is NaN.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: Tensors into which the result is written; new ones if None.
@@ -2553,7 +2583,7 @@ def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, ou
             bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The median of no elements is NaN.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: Tensors into which the result is written; new ones if None.
@@ -2589,7 +2619,7 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
         other: A second tensor to compare with, element by element; None reduces input.
@@ -2614,7 +2644,7 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
         other: A second tensor to compare with, element by element; None reduces input.
@@ -2639,7 +2669,7 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
     Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
         other: A second tensor to compare with, element by element; None reduces input.
@@ -2663,7 +2693,7 @@ def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
             broadcast
 
     Args:
-        input: The tensor.
+        input: A real tensor; numbers of different dtypes are compared in the promoted dtype.
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2680,7 +2710,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError if an argument is not a matrix, the inner axes differ, or the dtypes differ
 
     Args:
-        input: The tensor.
+        input: The left matrix, of shape (n, k), of any dtype but bool. If k is 0, the product is 0.
         mat2: The right matrix, of shape (k, m).
         out: A tensor into which the result is written; a new one if None.
 
@@ -2704,7 +2734,7 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
             length, or an axis is given twice
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype; its other axes keep their order.
         source: One axis or several axes.
         destination: The new position of each axis in `source`.
 
@@ -2719,7 +2749,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             length, or an axis is given twice
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype; its other axes keep their order.
         source: One axis or several axes.
         destination: The new position of each axis in `source`.
 
@@ -2737,7 +2767,7 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
             nor a number
 
     Args:
-        input: The tensor.
+        input: The left factor: a tensor of any dtype or a number. Integers wrap around.
         other: The right factor: a tensor or a number.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2775,7 +2805,7 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Te
             nor a number
 
     Args:
-        input: The tensor.
+        input: The left factor: a tensor of any dtype or a number. Integers wrap around.
         other: The right factor: a tensor or a number.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2796,7 +2826,8 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
     Raises  TypeError if nan, posinf or neginf is not a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Integers are unchanged; both parts of complex numbers are
+            replaced.
         nan: The replacement for NaN; 0 if None.
         posinf: The replacement for inf; the largest finite number of the dtype if None.
         neginf: The replacement for -inf; the smallest (negative) finite number if None.
@@ -2834,10 +2865,11 @@ def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builti
             axis, or length is negative
 
     Args:
-        input: The tensor.
-        dim: The axis.
-        start: The first index.
-        length: The number of indices.
+        input: A tensor of any dtype with at least one axis.
+        dim: The axis to shorten; negative numbers count from the end.
+        start: The first index, an int or a 0-d tensor; negative numbers count from the end of the
+            axis.
+        length: The number of indices, which may be 0; start + length must not exceed the axis.
 
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
@@ -2849,7 +2881,7 @@ def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether elements differ; NaN differs from everything, including NaN.
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; numbers of different dtypes are compared by value.
         other: A tensor or a number; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2866,7 +2898,8 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+            uint8.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -2879,7 +2912,8 @@ def neg_(input: Tensor) -> Tensor:
     Raises  RuntimeError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+            uint8.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -2892,7 +2926,8 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+            uint8.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -2905,7 +2940,8 @@ def negative_(input: Tensor) -> Tensor:
     Raises  RuntimeError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+            uint8.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -2923,7 +2959,8 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | No
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero; a 0-d tensor gives rows without
+            columns.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2942,7 +2979,8 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = None) -> tuple
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero; a 0-d tensor gives rows without
+            columns.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2961,7 +2999,8 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) 
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero; a 0-d tensor gives rows without
+            columns.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
         out: A tensor into which the result is written; a new one if None.
 
@@ -2982,7 +3021,7 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
     Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor. The norm of no elements is 0.
         p: The order: a number, inf, "fro" or "nuc".
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
@@ -3001,7 +3040,7 @@ def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
     """Return whether elements differ; NaN differs from everything, including NaN.
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; numbers of different dtypes are compared by value.
         other: A tensor or a number; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -3041,7 +3080,7 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -3069,8 +3108,8 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError if an argument does not have one axis
 
     Args:
-        input: The tensor.
-        vec2: The second vector.
+        input: The first vector, of any dtype.
+        vec2: The second vector, of any length; the dtypes are promoted.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3098,7 +3137,7 @@ def permute(input: Tensor, *dims: Sizes) -> Tensor:
     Raises  RuntimeError if an axis is missing or given twice
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         *dims: All axes in their new order, as numbers or as one tuple.
 
     Example:
@@ -3169,7 +3208,7 @@ def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool 
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The product of no elements is 1.
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the products and of the result; int64 for integers if None.
@@ -3199,7 +3238,7 @@ def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: bu
     if any element is NaN.
 
     Args:
-        input: The tensor.
+        input: A tensor of float32 or float64 that is not empty.
         q: A probability from 0 to 1, or a tensor of probabilities.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
@@ -3237,7 +3276,7 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
     """Return uniform numbers over [0, 1), with the shape, dtype and device of input.
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -3299,7 +3338,7 @@ def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
     Raises  RuntimeError if the dtype is neither floating-point nor complex
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken, floating-point or complex.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -3317,7 +3356,7 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
     Raises  RuntimeError if n is negative, or if dtype cannot hold each integer below n
 
     Args:
-        n: The number of integers.
+        n: The number of integers: the result has 0 to n - 1, each once.
         generator: The generator to draw from; the default one if None.
         dtype: The dtype of the result; int64 by default.
         layout: The layout of the result; `strided` if None.
@@ -3340,7 +3379,7 @@ def ravel(input: Tensor) -> Tensor:
     """Return input as a vector, as a view where possible.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
 
     Example:
         >>> torch.zeros(2, 3).ravel().shape
@@ -3354,7 +3393,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for 0 is inf, and for -0 it is -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3370,7 +3409,7 @@ def reciprocal_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for 0 is inf, and for -0 it is -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3386,7 +3425,7 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  RuntimeError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. NaN stays NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -3399,7 +3438,7 @@ def relu_(input: Tensor) -> Tensor:
     Raises  RuntimeError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. NaN stays NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -3438,7 +3477,7 @@ def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
     Raises  RuntimeError if the number of elements differs
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype with as many elements as the new shape.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
             -1, which is replaced by the length that follows from the others.
         shape: The same as sizes, under NumPy's name; None: sizes are given.
@@ -3473,7 +3512,7 @@ def roll(input: Tensor, shifts: Any, dims: Sizes | None = None) -> Tensor:
     front.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         shifts: The number of positions to shift by: one number, or one for each axis in dims.
         dims: The axis or axes. If None, the tensor is shifted as a vector of all its elements.
 
@@ -3489,7 +3528,8 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool; with decimals other than 0, a floating-point
+            tensor.
         decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
         out: A tensor into which the result is written; a new one if None.
 
@@ -3511,7 +3551,8 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is inf at 0, and NaN for negative real
+            numbers.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3527,7 +3568,8 @@ def rsqrt_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is inf at 0, and NaN for negative real
+            numbers.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3547,7 +3589,8 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *,
             integer, or the dtypes of input and src differ
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype, which is not changed. Of several values for one element, any
+            one may be written.
         dim: The axis to which the indices apply.
         index: Indices along dim, in int64.
         src: A tensor at least as large as index, or a number; None: value is given.
@@ -3596,9 +3639,9 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
     Raises  IndexError if dim or index is out of range
 
     Args:
-        input: The tensor.
-        dim: The axis to remove.
-        index: The index along dim.
+        input: A tensor of any dtype with at least one axis.
+        dim: The axis to remove; negative numbers count from the end.
+        index: The index along dim; negative numbers count from the end.
 
     Example:
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -3620,7 +3663,7 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and 0 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3636,7 +3679,7 @@ def sigmoid_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and 0 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3652,7 +3695,7 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  NotImplementedError if input is complex (use sgn)
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. The sign of NaN is 0.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -3667,7 +3710,7 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3683,7 +3726,7 @@ def sin_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3715,7 +3758,8 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
             and dtype is None
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+            alone, gives NaN.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
@@ -3732,8 +3776,8 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
     Raises  IndexError if dim is out of range; NotImplementedError if input is complex
 
     Args:
-        input: The tensor.
-        dim: The axis.
+        input: A real tensor of any dtype.
+        dim: The axis to sort along, by default the last.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
         out: A pair of tensors into which the values and indices are written; new ones if None.
@@ -3764,10 +3808,10 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
             range
 
     Args:
-        tensor: The tensor.
+        tensor: A tensor of any dtype with at least one axis.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             The length may be 0 if that of the axis is 0: the result is then one empty view.
-        dim: The axis to divide.
+        dim: The axis to divide, by default the first.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Example:
@@ -3786,7 +3830,8 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a root, negative real
+            numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3802,7 +3847,8 @@ def sqrt_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a root, negative real
+            numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3818,7 +3864,7 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Squares of integers that are too large wrap around.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3834,7 +3880,7 @@ def square_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Squares of integers that are too large wrap around.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -3850,7 +3896,7 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
     Raises  IndexError if an axis is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Axes in dim whose length is not 1 stay.
         dim: The axis or axes to remove; if None, all axes of length 1.
 
     Example:
@@ -3885,7 +3931,8 @@ def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
     Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor. The result for one element is NaN, unless
+            correction is 0.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
@@ -3914,7 +3961,7 @@ def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
             the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: The minuend, a tensor or a number. Integers wrap around: 0 - 1 is 255 in uint8.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which `other` is multiplied.
         out: A tensor into which the result is written; a new one if None.
@@ -3933,7 +3980,7 @@ def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out
             the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: The minuend, a tensor or a number. Integers wrap around: 0 - 1 is 255 in uint8.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which `other` is multiplied.
         out: A tensor into which the result is written; a new one if None.
@@ -3953,7 +4000,7 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
     Raises  IndexError if an axis does not exist
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The sum of no elements is 0; one NaN makes the sum NaN.
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
@@ -3973,7 +4020,7 @@ def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = T
     """Return (U, S, V), an older form of linalg.svd. Without compute_uv, U and V are zeros.
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor of matrices, of shape (..., n, m).
         some: Whether U and V have only as many columns as there are singular values.
         compute_uv: Whether to compute U and V.
         out: A tensor into which the result is written; a new one if None.
@@ -4002,7 +4049,7 @@ def t(input: Tensor) -> Tensor:
     Raises  RuntimeError if input has more than two axes
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The view of a vector or a 0-d tensor has the same shape.
 
     Example:
         >>> torch.zeros(2, 3).t().shape
@@ -4016,7 +4063,7 @@ def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the tangent of each element; the elements are angles in radians.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -4027,7 +4074,7 @@ def tan_(input: Tensor) -> Tensor:
     """Return the tangent of each element; the elements are angles in radians.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -4040,7 +4087,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and -1 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -4056,7 +4103,7 @@ def tanh_(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and -1 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -4108,7 +4155,7 @@ def tile(input: Tensor, *dims: Sizes) -> Tensor:
     If there are fewer numbers than axes, the first axes are not repeated.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         *dims: The number of repetitions for each of the last axes, as numbers or as one tuple.
 
     Example:
@@ -4122,9 +4169,9 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
             if input is bool or complex
 
     Args:
-        input: The tensor.
-        k: The number of elements.
-        dim: The axis.
+        input: A real tensor of any dtype but bool. NaN counts as largest.
+        k: The number of elements to return, from 0 to the length of the axis.
+        dim: The axis to search along, by default the last.
         largest: Whether to return the largest elements, or the smallest ones.
         sorted: Ignored: the elements are always sorted.
         out: A pair of tensors into which the values and indices are written; new ones if None.
@@ -4149,9 +4196,9 @@ def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     Raises  IndexError if an axis is out of range
 
     Args:
-        input: The tensor.
-        dim0: The first axis.
-        dim1: The second axis.
+        input: A tensor of any shape and dtype.
+        dim0: The first axis; negative numbers count from the end.
+        dim1: The second axis; negative numbers count from the end.
 
     Example:
         >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
@@ -4177,7 +4224,7 @@ def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     Raises  RuntimeError if input has fewer than two axes
 
     Args:
-        input: The tensor.
+        input: Matrices of any dtype, of shape (..., n, m).
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
         out: A tensor into which the result is written; a new one if None.
 
@@ -4220,8 +4267,8 @@ def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
-        dim: The axis to remove.
+        input: A tensor of any dtype. An axis without elements gives an empty tuple.
+        dim: The axis to remove, by default the first.
 
     Example:
         >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
@@ -4237,7 +4284,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[F
     Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Each NaN counts as distinct.
         sorted: Ignored: the elements are always sorted.
         return_inverse: Whether to also return, for each element, its index in the result.
         return_counts: Whether to also return how often each element occurs.
@@ -4258,7 +4305,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.
     Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Each NaN counts as distinct.
         sorted: Ignored: the elements are always sorted.
         return_inverse: Whether to also return, for each element, its index in the result.
         return_counts: Whether to also return how often each element occurs.
@@ -4290,9 +4337,10 @@ def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> 
             of range
 
     Args:
-        input: The tensor.
-        chunks: The number of views to make.
-        dim: The axis to divide.
+        input: A tensor of any dtype with at least one axis.
+        chunks: The number of views to make; fewer, if the length is not enough: 6 elements in 4
+            chunks give 3 views of 2.
+        dim: The axis to divide, by default the first.
 
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -4307,10 +4355,10 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
             range
 
     Args:
-        tensor: The tensor.
+        tensor: A tensor of any dtype with at least one axis.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             The length may be 0 if that of the axis is 0: the result is then one empty view.
-        dim: The axis to divide.
+        dim: The axis to divide, by default the first.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Example:
@@ -4327,7 +4375,7 @@ def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         dim: The position of the new axis; -1 means after the last axis.
 
     Example:
@@ -4343,7 +4391,8 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
     Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor. The result for one element is NaN, unless
+            correction is 0.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
@@ -4372,7 +4421,7 @@ def view_as_real(input: Tensor) -> Tensor:
     Raises  RuntimeError for real numbers
 
     Args:
-        input: The tensor.
+        input: A complex tensor of shape (...); the result has the shape (..., 2).
 
     Example:
         >>> torch.view_as_real(torch.tensor([1 + 2j]))
@@ -4467,7 +4516,7 @@ def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.

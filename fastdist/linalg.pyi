@@ -278,8 +278,9 @@ def vector_norm(input: Tensor, ord: builtins.float = 2, dim: builtins.int | Sequ
             range
 
     Args:
-        input: The tensor.
-        ord: The order.
+        input: A floating-point or complex tensor of any shape. The result is real.
+        ord: The order, any real number, inf or -inf; 2 is the Euclidean norm. Without elements, the
+            norm is 0, and negative and infinite orders raise an error.
         dim: The axis or axes; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in; None means the dtype of input.

@@ -51,7 +51,7 @@ def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and 0 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -91,7 +91,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is -inf at -1, and NaN below.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -111,7 +111,8 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
             is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+            alone, gives NaN.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
@@ -131,8 +132,9 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
-        dim: The axis or axes.
+        input: A tensor of any dtype; integers are converted to the default dtype. The result for no
+            elements is -inf.
+        dim: The axis, or several as a tuple.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
 
@@ -167,7 +169,8 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool; with decimals other than 0, a floating-point
+            tensor.
         decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
         out: A tensor into which the result is written; a new one if None.
 
@@ -197,7 +200,8 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
             and dtype is None
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+            alone, gives NaN.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.

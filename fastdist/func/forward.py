@@ -78,7 +78,8 @@ def jvp(
             returns something other than tensors
 
     Args:
-        func: The function.
+        func: The function, which takes primals, and returns a tensor or nested tuples, lists and
+            dicts of tensors.
         primals: Its arguments, as a tuple.
         tangents: A direction for each argument.
         strict: Whether to raise an error if a result does not depend on the arguments.

@@ -166,8 +166,9 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             tensors
 
     Args:
-        func: The function.
-        *primals: Its arguments.
+        func: The function, which takes primals, and returns a tensor or nested tuples, lists and
+            dicts of tensors.
+        *primals: Its arguments, tensors or nested tuples, lists and dicts of tensors.
         has_aux: Whether func returns (result, aux).
 
     Example:
@@ -231,7 +232,7 @@ def jacrev(
             returns something other than tensors
 
     Args:
-        func: The function.
+        func: The function; it returns a tensor or nested tuples, lists and dicts of tensors.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
         chunk_size: The number of rows per batch; all rows are one batch if it is None.

@@ -195,7 +195,7 @@ def new_full(
 
     Args:
         size: The lengths of the axes, as a tuple.
-        fill_value: The number.
+        fill_value: The number; for an integer dtype, a fraction is cut off: 2.7 becomes 2.
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `full`.
@@ -349,7 +349,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
             or step is not positive
 
     Args:
-        dimension: The axis.
+        dimension: The axis along which windows are taken; negative numbers count from the end.
         size: The length of a window.
         step: The distance between the starts of two windows.
 

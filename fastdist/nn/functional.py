@@ -66,7 +66,8 @@ def softmax(
             and dtype is None
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+            alone, gives NaN.
         dim: The axis along which the result sums to 1; if None, axis 0 or 1 is chosen, with a
             warning.
         dtype: The dtype of the computation and the result; input's dtype if None.
@@ -95,7 +96,8 @@ def log_softmax(
             and dtype is None
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+            alone, gives NaN.
         dim: The axis along which the exponentials of the result sum to 1; if None, axis 0 or 1 is
             chosen, with a warning.
         dtype: The dtype of the computation and the result; input's dtype if None.

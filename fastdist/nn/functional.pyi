@@ -81,7 +81,7 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
             axes
 
     Args:
-        input: The tensor.
+        input: Images of shape (n, c, height, width) or (c, height, width).
         kernel_size: The height and width of a window, or one number for both.
         stride: The distance between neighbouring windows; kernel_size if None.
         padding: The number of zeros added at each end of an axis.
@@ -116,7 +116,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     """Return binary_cross_entropy of sigmoid(input), without underflow.
 
     Args:
-        input: The tensor.
+        input: The logits of 1, a floating-point tensor of any shape.
         target: The probability of 1, of the shape of input.
         weight: A weight for each element; all 1 if None.
         size_average: Deprecated; None: see reduction.
@@ -157,7 +157,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
             than the padded image, or input has neither 3 nor 4 axes
 
     Args:
-        input: The tensor.
+        input: Images of shape (n, channels, height, width) or (channels, height, width), in the
+            dtype of weight.
         weight: The kernels, of shape (out_channels, channels / groups, height, width).
         bias: One number for each channel of the result, or None.
         stride: The distance between positions of the kernel, one number or one for each axis.
@@ -239,7 +240,7 @@ def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = Tr
     1 / (1 - p).
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor of any shape. With p=1 the result is 0 everywhere.
         p: The probability of dropping an element.
         training: Whether to drop elements; otherwise input is returned.
         inplace: Whether to overwrite the input.
@@ -332,7 +333,7 @@ def gelu(input: Tensor, approximate: str = 'none', *, out: Tensor | None = None)
     With approximate="tanh", that probability is approximated by a formula with tanh.
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor of any shape.
         approximate: "none", or "tanh" for a cheaper formula.
         out: A tensor into which the result is written; a new one if None.
 
@@ -421,7 +422,7 @@ def interpolate(input: Tensor, size: Sizes | None = None, scale_factor: builtins
             does not support the number of axes
 
     Args:
-        input: The tensor.
+        input: Images of shape (n, c, ...) with 1 to 3 spatial axes, floating-point; some modes also take uint8.
         size: The size of the result, a number or one for each spatial axis; None: scale_factor.
         scale_factor: The factor by which the image is scaled; None: size is given.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
@@ -442,7 +443,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
     Note    with `weight`, the mean is the weighted mean
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape.
         target: A tensor of the shape of input.
         size_average: Deprecated; None: see reduction.
         reduce: Deprecated; None: see reduction.
@@ -459,7 +460,8 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
     Raises  RuntimeError if the last axes of input are not normalized_shape
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor of shape (..., *normalized_shape). Equal elements become 0,
+            before weight and bias.
         normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
         weight: A factor for each element, or None.
         bias: A summand for each element, or None.
@@ -482,7 +484,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             differ
 
     Args:
-        input: The tensor.
+        input: A tensor of shape (..., in_features), in the dtype of weight.
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written; a new one if None.
@@ -509,7 +511,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return log(sigmoid(input)) without underflow.
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor of any shape.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -578,8 +580,8 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
     Raises  RuntimeError if the shapes do not broadcast, or an argument is complex
 
     Args:
-        input: The tensor.
-        target: A tensor of the shape of input.
+        input: A floating-point tensor. The mean of no elements is NaN.
+        target: A tensor of the shape of input; other shapes broadcast, with a warning.
         size_average: Deprecated; None: see reduction.
         reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
@@ -628,10 +630,10 @@ def normalize(input: Tensor, p: builtins.float = 2.0, dim: builtins.int | Sequen
             range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor. A slice of zeros stays 0.
         p: The order of the norm.
         dim: The axis or axes over which norms are computed.
-        eps: The smallest divisor.
+        eps: The smallest divisor, which prevents a division by 0.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -646,7 +648,7 @@ def one_hot(tensor: Tensor, num_classes: builtins.int = -1) -> Tensor:
     Raises  RuntimeError if tensor is not int64, or a class is negative or not below num_classes
 
     Args:
-        tensor: The indices, in int64.
+        tensor: The classes, in int64 and not negative, of any shape.
         num_classes: The length of the new axis; if -1, the largest index + 1.
 
     Example:
@@ -664,7 +666,8 @@ def pad(input: Tensor, pad: Any, mode: str = 'constant', value: builtins.complex
             axes that PyTorch does not support
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Modes other than "constant" pad the last axes, and need one or
+            two axes in front of them.
         pad: Two numbers for each axis, starting with the last axis.
         mode: "constant", "reflect", "replicate" or "circular".
         value: The number to fill with, for "constant"; 0 if None.
@@ -704,7 +707,7 @@ def relu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     Raises  RuntimeError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. NaN stays NaN.
         out: A tensor into which the result is written; a new one if None.
         inplace: Whether to overwrite the input.
 
@@ -720,7 +723,7 @@ def relu_(input: Tensor) -> Tensor:
     Raises  RuntimeError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. NaN stays NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -771,7 +774,7 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and 0 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -787,7 +790,7 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     Raises  NotImplementedError if input is neither floating-point nor complex
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor of any shape.
         inplace: Whether to overwrite the input.
 
     Example:
@@ -804,8 +807,8 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
     Raises  NotImplementedError if input is not floating-point
 
     Args:
-        input: The tensor.
-        beta: The steepness.
+        input: A floating-point tensor of any shape.
+        beta: The steepness of the bend at 0; the larger, the closer to relu.
         threshold: The value of beta * input above which input itself is returned.
         out: A tensor into which the result is written; a new one if None.
 
@@ -823,7 +826,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and -1 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:

@@ -120,9 +120,9 @@ def uniform_(
     Raises  RuntimeError if tensor is neither floating-point nor complex, or a is above b
 
     Args:
-        tensor: The tensor to fill.
-        a: The lower bound.
-        b: The upper bound.
+        tensor: The tensor to fill, in place and without a record for autograd.
+        a: The lower bound, which may occur.
+        b: The upper bound, not below a.
         generator: The generator to draw from; the default one if None.
 
     Returns:
@@ -146,7 +146,7 @@ def normal_(
     Raises  RuntimeError if tensor is neither floating-point nor complex, or std is negative
 
     Args:
-        tensor: The tensor to fill.
+        tensor: The tensor to fill, in place and without a record for autograd.
         mean: The mean of the normal distribution.
         std: The standard deviation of the normal distribution.
         generator: The generator to draw from; the default one if None.
@@ -207,8 +207,8 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
     Raises  TypeError if val is not a number
 
     Args:
-        tensor: The tensor to fill.
-        val: The number.
+        tensor: The tensor to fill, in place and without a record for autograd.
+        val: The number; the dtype of tensor must be able to hold it.
 
     Returns:
         The tensor itself.
@@ -240,7 +240,7 @@ def zeros_(tensor: Tensor) -> Tensor:
     """Fill a tensor with zeros.
 
     Args:
-        tensor: The tensor to fill.
+        tensor: The tensor to fill, in place and without a record for autograd.
 
     Returns:
         The tensor itself.

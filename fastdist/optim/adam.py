@@ -42,7 +42,7 @@ class Adam(CountedOptimizer):
 
     Args:
         params: Tensors, or for each group a dict with `params` and options.
-        lr: The step size.
+        lr: The step size, not negative: a number or a 0-d tensor.
         betas: The decay rates of the running mean and of the running mean square.
         eps: A number that is added to the root, to avoid division by 0.
         weight_decay: The factor with which parameters are added to their gradients.

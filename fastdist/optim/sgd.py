@@ -59,7 +59,7 @@ class SGD(Optimizer):
 
     Args:
         params: Tensors, or for each group a dict with `params` and options.
-        lr: The step size.
+        lr: The step size, not negative: a number or a 0-d tensor.
         momentum: The decay of the running sum of gradients.
         dampening: The fraction of each gradient that is left out of the sum.
         weight_decay: The factor with which parameters are added to their gradients.

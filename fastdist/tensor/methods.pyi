@@ -163,7 +163,8 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype but bool. The smallest integer of a dtype, -128 in int8, is
+                unchanged.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -179,7 +180,8 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype but bool. The smallest integer of a dtype, -128 in int8, is
+                unchanged.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -195,7 +197,8 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype but bool. The smallest integer of a dtype, -128 in int8, is
+                unchanged.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -211,7 +214,8 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype but bool. The smallest integer of a dtype, -128 in int8, is
+                unchanged.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -225,7 +229,7 @@ class TensorMethods:
         """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -236,7 +240,7 @@ class TensorMethods:
         """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -255,7 +259,8 @@ class TensorMethods:
                 nor a number
 
         Args:
-            input: The tensor.
+            input: The first summand, a tensor of any dtype or a number. Integers wrap around: 255 + 1
+                is 0 in uint8.
             other: The second summand, a tensor or a number.
             alpha: The number by which `other` is multiplied.
             out: A tensor into which the result is written; a new one if None.
@@ -275,7 +280,8 @@ class TensorMethods:
                 nor a number
 
         Args:
-            input: The tensor.
+            input: The first summand, a tensor of any dtype or a number. Integers wrap around: 255 + 1
+                is 0 in uint8.
             other: The second summand, a tensor or a number.
             alpha: The number by which `other` is multiplied.
             out: A tensor into which the result is written; a new one if None.
@@ -334,7 +340,7 @@ class TensorMethods:
         Raises  IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN counts as nonzero.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
@@ -352,10 +358,11 @@ class TensorMethods:
         Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. Without elements the result is True.
             other: The tensor to compare with.
-            rtol: The relative tolerance.
-            atol: The absolute tolerance.
+            rtol: The tolerance relative to |other|, so input and other are not interchangeable; not
+                negative.
+            atol: The absolute tolerance, which matters near 0; not negative.
             equal_nan: Whether NaN is close to NaN.
 
         Example:
@@ -369,7 +376,7 @@ class TensorMethods:
                 NotImplementedError if input is complex
 
         Args:
-            input: The tensor.
+            input: A real tensor; the axes to reduce must not be empty.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
@@ -385,7 +392,7 @@ class TensorMethods:
                 NotImplementedError if input is complex
 
         Args:
-            input: The tensor.
+            input: A real tensor; the axes to reduce must not be empty.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
@@ -406,7 +413,7 @@ class TensorMethods:
         Raises  IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN counts as nonzero.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
@@ -428,7 +435,7 @@ class TensorMethods:
         """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -439,7 +446,7 @@ class TensorMethods:
         """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -498,7 +505,7 @@ class TensorMethods:
                 bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool, not empty. NaN counts as the extremum.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
@@ -518,7 +525,7 @@ class TensorMethods:
                 bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool, not empty. NaN counts as the extremum.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
@@ -536,8 +543,8 @@ class TensorMethods:
         Raises  IndexError if dim is out of range; NotImplementedError if input is complex
 
         Args:
-            input: The tensor.
-            dim: The axis to sort along.
+            input: A real tensor of any dtype. NaN counts as largest.
+            dim: The axis to sort along, by default the last.
             descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
             out: A tensor into which the result is written; a new one if None.
@@ -705,7 +712,7 @@ class TensorMethods:
         Raises  RuntimeError if an argument does not have three axes, or the sizes do not fit
 
         Args:
-            input: The tensor.
+            input: The left matrices, of shape (b, n, k), of any dtype but bool.
             mat2: The right matrices, of shape (b, k, m).
             out: A tensor into which the result is written; a new one if None.
 
@@ -732,7 +739,8 @@ class TensorMethods:
         Raises  RuntimeError if an axis of input has neither length 1 nor the length given in size
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. The elements of the view share memory, so clone() it before
+                writing.
             size: The shape of the result, as a tuple.
 
         Example:
@@ -768,7 +776,7 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -781,7 +789,7 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -829,9 +837,10 @@ class TensorMethods:
                 of range
 
         Args:
-            input: The tensor.
-            chunks: The number of views to make.
-            dim: The axis to divide.
+            input: A tensor of any dtype with at least one axis.
+            chunks: The number of views to make; fewer, if the length is not enough: 6 elements in 4
+                chunks give 3 views of 2.
+            dim: The axis to divide, by default the first.
 
         Example:
             >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -844,7 +853,7 @@ class TensorMethods:
         Raises  RuntimeError if both bounds are None
 
         Args:
-            input: The tensor.
+            input: A real tensor of any shape. NaN stays NaN.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
             out: A tensor into which the result is written; a new one if None.
@@ -865,7 +874,7 @@ class TensorMethods:
         Raises  NotImplementedError if input is complex; RuntimeError if the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: A real tensor of any shape. NaN stays NaN.
             min: The lower bound, a number or a tensor.
             out: A tensor into which the result is written; a new one if None.
 
@@ -882,7 +891,7 @@ class TensorMethods:
         Raises  RuntimeError if both bounds are None
 
         Args:
-            input: The tensor.
+            input: A real tensor of any shape. NaN stays NaN.
             min: The lower bound; None means no lower bound.
             max: The upper bound; None means no upper bound. Where max is below min, the result is max.
             out: A tensor into which the result is written; a new one if None.
@@ -899,7 +908,7 @@ class TensorMethods:
         Raises  RuntimeError if memory_format is channels_last, and input does not have four axes
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype and device.
             memory_format: The order of the elements in memory; None means input's order.
 
         Returns:
@@ -926,7 +935,7 @@ class TensorMethods:
                 view is not an instance of that subclass. A sparse tensor is copied
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype.
 
         Example:
             >>> torch.conj(torch.tensor([1 + 2j])).resolve_conj()
@@ -955,7 +964,7 @@ class TensorMethods:
         Raises  RuntimeError if memory_format is channels_last, and the tensor does not have four axes
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype and device.
             memory_format: The order of the elements in memory.
 
         Example:
@@ -979,7 +988,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result for inf is NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -995,7 +1004,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result for inf is NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1019,7 +1028,7 @@ class TensorMethods:
         """Return the tensor in main memory.
 
         Args:
-            input: The tensor.
+            input: A tensor on any device.
             memory_format: The order of the elements in memory.
 
         Returns:
@@ -1041,7 +1050,7 @@ class TensorMethods:
         Raises  DeviceError if there is no GPU
 
         Args:
-            input: The tensor.
+            input: A tensor on any device.
             device: The GPU, as a number or a name such as "cuda:0"; the current GPU if None.
             non_blocking: Whether to return before the copy is complete.
             memory_format: The order of the elements in memory.
@@ -1069,7 +1078,7 @@ class TensorMethods:
         Raises  IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. After a NaN, all sums are NaN.
             dim: The axis along which to add.
             dtype: The dtype of the additions and of the result; int64 for integers if None.
             out: A tensor into which the result is written; a new one if None.
@@ -1097,7 +1106,7 @@ class TensorMethods:
         """Return a view of the tensor that is outside of any graph and has no tangents.
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype and device.
 
         Returns:
             A view; writing into it changes the tensor as well.
@@ -1118,7 +1127,7 @@ class TensorMethods:
         Raises  RuntimeError if input has neither one nor two axes
 
         Args:
-            input: The tensor.
+            input: A vector or a matrix of any dtype; the matrix need not be square.
             diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
             out: A tensor into which the result is written; a new one if None.
 
@@ -1133,7 +1142,7 @@ class TensorMethods:
         """Return matrices with the last axis of input on their diagonals.
 
         Args:
-            input: The tensor.
+            input: A tensor of shape (..., n).
             offset: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
             dim1: The axis of rows in the result.
             dim2: The axis of columns in the result.
@@ -1156,9 +1165,11 @@ class TensorMethods:
         Raises  RuntimeError if input has no axes, or n is negative; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor with at least one axis. Differences of bool are exclusive or; unsigned
+                integers wrap around.
             n: How many times to take differences.
-            dim: The axis.
+            dim: The axis along which neighbours are subtracted; the result is n elements shorter there,
+                or empty.
             prepend: A tensor to insert before input; nothing if None.
             append: A tensor to append to input; nothing if None.
             out: A tensor into which the result is written; a new one if None.
@@ -1234,8 +1245,9 @@ class TensorMethods:
                 differ
 
         Args:
-            input: The tensor.
-            tensor: The second vector.
+            input: The first vector, of any dtype but bool. Complex numbers are not conjugated: see
+                vdot.
+            tensor: The second vector, of the same length and dtype. The product of empty vectors is 0.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -1262,7 +1274,7 @@ class TensorMethods:
         Raises  RuntimeError if the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype; numbers of different dtypes are compared by value.
             other: A tensor or a number; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -1279,7 +1291,7 @@ class TensorMethods:
         Raises  RuntimeError if the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype; numbers of different dtypes are compared by value.
             other: A tensor or a number; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -1296,7 +1308,8 @@ class TensorMethods:
         Raises  TypeError if other is not a tensor
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Numbers of different dtypes are compared by value;
+                shapes do not broadcast.
             other: The tensor to compare with.
 
         Example:
@@ -1321,7 +1334,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: The exponents, of any shape and dtype. exp(-inf) is 0, and results that are too large
+                are inf.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1341,7 +1355,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: The exponents, of any shape and dtype. exp(-inf) is 0, and results that are too large
+                are inf.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1359,7 +1374,8 @@ class TensorMethods:
         Raises  RuntimeError if an axis would change its length, which is not 1
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. The elements of the view share memory, so clone() it before
+                writing.
             *sizes: The lengths of the axes of the result, as numbers or as one tuple. Additional
                 lengths add axes in front.
 
@@ -1374,7 +1390,8 @@ class TensorMethods:
         Raises  RuntimeError if an axis of input has neither length 1 nor its length in other
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. The elements of the view share memory, so clone() it before
+                writing.
             other: The tensor whose shape is taken.
 
         Example:
@@ -1410,7 +1427,7 @@ class TensorMethods:
                 after end_dim
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype; a 0-d tensor gives a vector of one element.
             start_dim: The first axis to merge.
             end_dim: The last axis to merge.
 
@@ -1424,7 +1441,7 @@ class TensorMethods:
         Raises  IndexError if an axis is out of range; RuntimeError if an axis is given twice
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. Unlike NumPy, the result is not a view.
             *dims: The axes, as numbers or as one tuple.
 
         Example:
@@ -1458,7 +1475,7 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -1471,7 +1488,7 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -1514,7 +1531,7 @@ class TensorMethods:
                 IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype, with as many axes as index.
             dim: The axis to which the indices apply.
             index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
             out: A tensor into which the result is written; a new one if None.
@@ -1552,8 +1569,8 @@ class TensorMethods:
         Raises  RuntimeError if an argument does not have one axis
 
         Args:
-            input: The tensor.
-            vec2: The second vector.
+            input: The first vector, of any dtype.
+            vec2: The second vector, of any length; the dtypes are promoted.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1673,7 +1690,7 @@ class TensorMethods:
                 nor int64, or has several axes
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype; the result has index.numel() slices along dim.
             dim: The axis to which the indices apply.
             index: The indices of slices, a vector of int64 or int32.
             out: A tensor into which the result is written; a new one if None.
@@ -1786,10 +1803,11 @@ class TensorMethods:
         Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. An infinity is close only to itself.
             other: The tensor to compare with.
-            rtol: The relative tolerance.
-            atol: The absolute tolerance.
+            rtol: The tolerance relative to |other|, so input and other are not interchangeable; not
+                negative.
+            atol: The absolute tolerance, which matters near 0; not negative.
             equal_nan: Whether NaN is close to NaN.
 
         Returns:
@@ -1805,7 +1823,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. A complex number is finite if both parts are; integers always
+                are.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1821,7 +1840,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. A complex number is infinite if one of its parts is.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1837,7 +1856,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. A complex number is NaN if one of its parts is; integers are
+                not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1889,7 +1909,8 @@ class TensorMethods:
                 if weight has axes and a different dtype than input
 
         Args:
-            input: The tensor.
+            input: The result for weight 0, a floating-point or complex tensor. Weights outside of [0,
+                1] extrapolate.
             end: The result for weight 1.
             weight: A number or a tensor.
             out: A tensor into which the result is written; a new one if None.
@@ -1905,7 +1926,8 @@ class TensorMethods:
                 if weight has axes and a different dtype than input
 
         Args:
-            input: The tensor.
+            input: The result for weight 0, a floating-point or complex tensor. Weights outside of [0,
+                1] extrapolate.
             end: The result for weight 1.
             weight: A number or a tensor.
             out: A tensor into which the result is written; a new one if None.
@@ -1932,7 +1954,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+                real numbers do not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1948,7 +1971,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+                real numbers do not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1964,7 +1988,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+                real numbers do not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1980,7 +2005,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result is -inf at -1, and NaN below.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -1996,7 +2021,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result is -inf at -1, and NaN below.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -2012,7 +2037,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+                real numbers do not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -2028,7 +2054,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+                real numbers do not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -2044,7 +2071,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+                real numbers do not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -2064,7 +2092,8 @@ class TensorMethods:
                 is out of range
 
         Args:
-            input: The tensor.
+            input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+                alone, gives NaN.
             dim: The axis along which the exponentials of the result add up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
             out: A tensor into which the result is written; a new one if None.
@@ -2089,7 +2118,7 @@ class TensorMethods:
         Raises  RuntimeError if the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN counts as nonzero.
             other: The second tensor; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2106,7 +2135,7 @@ class TensorMethods:
         Raises  RuntimeError if the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN counts as nonzero.
             other: The second tensor; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2121,7 +2150,7 @@ class TensorMethods:
         """Return whether each element is 0.
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN is not 0.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -2135,7 +2164,7 @@ class TensorMethods:
         """Return whether each element is 0.
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN is not 0.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -2166,8 +2195,9 @@ class TensorMethods:
         Raises  IndexError if dim is out of range
 
         Args:
-            input: The tensor.
-            dim: The axis or axes.
+            input: A tensor of any dtype; integers are converted to the default dtype. The result for no
+                elements is -inf.
+            dim: The axis, or several as a tuple.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2223,9 +2253,11 @@ class TensorMethods:
                 number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result has the broadcast shape of input and
+                mask.
             mask: A tensor of bool that broadcasts with input.
-            value: A number or a 0-d tensor.
+            value: A number or a 0-d tensor. It is converted to the dtype of input: 1.5 becomes 1 in
+                int64.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -2239,9 +2271,11 @@ class TensorMethods:
                 number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result has the broadcast shape of input and
+                mask.
             mask: A tensor of bool that broadcasts with input.
-            value: A number or a 0-d tensor.
+            value: A number or a 0-d tensor. It is converted to the dtype of input: 1.5 becomes 1 in
+                int64.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -2261,7 +2295,7 @@ class TensorMethods:
         number of these elements.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype.
             mask: A tensor of bool that broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2302,7 +2336,7 @@ class TensorMethods:
         Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
             other: A second tensor to compare with, element by element; None reduces input.
@@ -2327,7 +2361,7 @@ class TensorMethods:
         Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
             other: A second tensor to compare with, element by element; None reduces input.
@@ -2352,7 +2386,7 @@ class TensorMethods:
         Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
             other: A second tensor to compare with, element by element; None reduces input.
@@ -2376,7 +2410,7 @@ class TensorMethods:
                 broadcast
 
         Args:
-            input: The tensor.
+            input: A real tensor; numbers of different dtypes are compared in the promoted dtype.
             other: The second tensor; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2394,7 +2428,7 @@ class TensorMethods:
                 of range
 
         Args:
-            input: The tensor.
+            input: A floating-point or complex tensor, or one of integers with dtype given.
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype of the computation and of the result; None means the dtype of input.
@@ -2415,7 +2449,7 @@ class TensorMethods:
                 bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool. The median of no elements is NaN.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: Tensors into which the result is written; new ones if None.
@@ -2435,7 +2469,7 @@ class TensorMethods:
                 bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool. The median of no elements is NaN.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: Tensors into which the result is written; new ones if None.
@@ -2455,7 +2489,7 @@ class TensorMethods:
         Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
             other: A second tensor to compare with, element by element; None reduces input.
@@ -2480,7 +2514,7 @@ class TensorMethods:
         Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
             other: A second tensor to compare with, element by element; None reduces input.
@@ -2505,7 +2539,7 @@ class TensorMethods:
         Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
             dim: An axis, or a second tensor to compare with; None for all elements.
             keepdim: Whether the reduced axes stay, with length 1.
             other: A second tensor to compare with, element by element; None reduces input.
@@ -2529,7 +2563,7 @@ class TensorMethods:
                 broadcast
 
         Args:
-            input: The tensor.
+            input: A real tensor; numbers of different dtypes are compared in the promoted dtype.
             other: The second tensor; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2546,7 +2580,7 @@ class TensorMethods:
         Raises  RuntimeError if an argument is not a matrix, the inner axes differ, or the dtypes differ
 
         Args:
-            input: The tensor.
+            input: The left matrix, of shape (n, k), of any dtype but bool. If k is 0, the product is 0.
             mat2: The right matrix, of shape (k, m).
             out: A tensor into which the result is written; a new one if None.
 
@@ -2574,7 +2608,7 @@ class TensorMethods:
                 length, or an axis is given twice
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype; its other axes keep their order.
             source: One axis or several axes.
             destination: The new position of each axis in `source`.
 
@@ -2589,7 +2623,7 @@ class TensorMethods:
                 length, or an axis is given twice
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype; its other axes keep their order.
             source: One axis or several axes.
             destination: The new position of each axis in `source`.
 
@@ -2609,7 +2643,7 @@ class TensorMethods:
                 nor a number
 
         Args:
-            input: The tensor.
+            input: The left factor: a tensor of any dtype or a number. Integers wrap around.
             other: The right factor: a tensor or a number.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2628,7 +2662,7 @@ class TensorMethods:
                 nor a number
 
         Args:
-            input: The tensor.
+            input: The left factor: a tensor of any dtype or a number. Integers wrap around.
             other: The right factor: a tensor or a number.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2666,7 +2700,7 @@ class TensorMethods:
                 nor a number
 
         Args:
-            input: The tensor.
+            input: The left factor: a tensor of any dtype or a number. Integers wrap around.
             other: The right factor: a tensor or a number.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2685,7 +2719,7 @@ class TensorMethods:
                 nor a number
 
         Args:
-            input: The tensor.
+            input: The left factor: a tensor of any dtype or a number. Integers wrap around.
             other: The right factor: a tensor or a number.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2711,7 +2745,8 @@ class TensorMethods:
         Raises  TypeError if nan, posinf or neginf is not a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. Integers are unchanged; both parts of complex numbers are
+                replaced.
             nan: The replacement for NaN; 0 if None.
             posinf: The replacement for inf; the largest finite number of the dtype if None.
             neginf: The replacement for -inf; the smallest (negative) finite number if None.
@@ -2749,10 +2784,11 @@ class TensorMethods:
                 axis, or length is negative
 
         Args:
-            input: The tensor.
-            dim: The axis.
-            start: The first index.
-            length: The number of indices.
+            input: A tensor of any dtype with at least one axis.
+            dim: The axis to shorten; negative numbers count from the end.
+            start: The first index, an int or a 0-d tensor; negative numbers count from the end of the
+                axis.
+            length: The number of indices, which may be 0; start + length must not exceed the axis.
 
         Example:
             >>> torch.narrow(torch.arange(5), 0, 1, 3)
@@ -2764,7 +2800,7 @@ class TensorMethods:
         """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype; numbers of different dtypes are compared by value.
             other: A tensor or a number; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2779,7 +2815,7 @@ class TensorMethods:
         """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype; numbers of different dtypes are compared by value.
             other: A tensor or a number; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2796,7 +2832,8 @@ class TensorMethods:
         Raises  RuntimeError if input is bool
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+                uint8.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -2809,7 +2846,8 @@ class TensorMethods:
         Raises  RuntimeError if input is bool
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+                uint8.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -2822,7 +2860,8 @@ class TensorMethods:
         Raises  RuntimeError if input is bool
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+                uint8.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -2835,7 +2874,8 @@ class TensorMethods:
         Raises  RuntimeError if input is bool
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+                uint8.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -2885,7 +2925,7 @@ class TensorMethods:
 
         Args:
             size: The lengths of the axes, as a tuple.
-            fill_value: The number.
+            fill_value: The number; for an integer dtype, a fraction is cut off: 2.7 becomes 2.
             dtype: The dtype; this tensor's if None.
             device: The device of the result; this tensor's if None.
             **more: Further arguments of `full`.
@@ -2943,7 +2983,8 @@ class TensorMethods:
         Raises  TypeError if input is not a tensor
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN counts as nonzero; a 0-d tensor gives rows without
+                columns.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2962,7 +3003,8 @@ class TensorMethods:
         Raises  TypeError if input is not a tensor
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN counts as nonzero; a 0-d tensor gives rows without
+                columns.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
             out: A tensor into which the result is written; a new one if None.
 
@@ -2981,7 +3023,8 @@ class TensorMethods:
         Raises  TypeError if input is not a tensor
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NaN counts as nonzero; a 0-d tensor gives rows without
+                columns.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
             out: A tensor into which the result is written; a new one if None.
 
@@ -3002,7 +3045,7 @@ class TensorMethods:
         Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A floating-point or complex tensor. The norm of no elements is 0.
             p: The order: a number, inf, "fro" or "nuc".
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
@@ -3019,7 +3062,7 @@ class TensorMethods:
         """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype; numbers of different dtypes are compared by value.
             other: A tensor or a number; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -3034,7 +3077,7 @@ class TensorMethods:
         """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype; numbers of different dtypes are compared by value.
             other: A tensor or a number; it broadcasts with input.
             out: A tensor into which the result is written; a new one if None.
 
@@ -3076,8 +3119,8 @@ class TensorMethods:
         Raises  RuntimeError if an argument does not have one axis
 
         Args:
-            input: The tensor.
-            vec2: The second vector.
+            input: The first vector, of any dtype.
+            vec2: The second vector, of any length; the dtypes are promoted.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3097,7 +3140,7 @@ class TensorMethods:
         Raises  RuntimeError if an axis is missing or given twice
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype.
             *dims: All axes in their new order, as numbers or as one tuple.
 
         Example:
@@ -3168,7 +3211,7 @@ class TensorMethods:
         Raises  IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. The product of no elements is 1.
             dim: The axis to multiply along; all axes if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype of the products and of the result; int64 for integers if None.
@@ -3189,7 +3232,7 @@ class TensorMethods:
         if any element is NaN.
 
         Args:
-            input: The tensor.
+            input: A tensor of float32 or float64 that is not empty.
             q: A probability from 0 to 1, or a tensor of probabilities.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
@@ -3210,7 +3253,7 @@ class TensorMethods:
         """Return input as a vector, as a view where possible.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype.
 
         Example:
             >>> torch.zeros(2, 3).ravel().shape
@@ -3227,7 +3270,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result for 0 is inf, and for -0 it is -inf.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3243,7 +3286,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result for 0 is inf, and for -0 it is -inf.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3287,7 +3330,7 @@ class TensorMethods:
         Raises  RuntimeError if input is bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool. NaN stays NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -3300,7 +3343,7 @@ class TensorMethods:
         Raises  RuntimeError if input is bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool. NaN stays NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -3323,7 +3366,7 @@ class TensorMethods:
         Raises  RuntimeError if there are fewer numbers than axes, or a number is negative
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. NumPy's repeat is repeat_interleave here.
             *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
         Example:
@@ -3368,7 +3411,7 @@ class TensorMethods:
         Raises  RuntimeError if the number of elements differs
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype with as many elements as the new shape.
             *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
                 -1, which is replaced by the length that follows from the others.
             shape: The same as sizes, under NumPy's name; None: sizes are given.
@@ -3382,7 +3425,7 @@ class TensorMethods:
         """Return input with the shape of other, as a view where possible.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype.
             other: The tensor whose shape is taken.
 
         Example:
@@ -3438,7 +3481,7 @@ class TensorMethods:
         front.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype.
             shifts: The number of positions to shift by: one number, or one for each axis in dims.
             dims: The axis or axes. If None, the tensor is shifted as a vector of all its elements.
 
@@ -3454,7 +3497,8 @@ class TensorMethods:
         Raises  NotImplementedError if input is bool or complex
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype but bool; with decimals other than 0, a floating-point
+                tensor.
             decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
             out: A tensor into which the result is written; a new one if None.
 
@@ -3470,7 +3514,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result is inf at 0, and NaN for negative real
+                numbers.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3486,7 +3531,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result is inf at 0, and NaN for negative real
+                numbers.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3504,7 +3550,8 @@ class TensorMethods:
                 integer, or the dtypes of input and src differ
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype, which is not changed. Of several values for one element, any
+                one may be written.
             dim: The axis to which the indices apply.
             index: Indices along dim, in int64.
             src: A tensor at least as large as index, or a number; None: value is given.
@@ -3536,9 +3583,9 @@ class TensorMethods:
         Raises  IndexError if dim or index is out of range
 
         Args:
-            input: The tensor.
-            dim: The axis to remove.
-            index: The index along dim.
+            input: A tensor of any dtype with at least one axis.
+            dim: The axis to remove; negative numbers count from the end.
+            index: The index along dim; negative numbers count from the end.
 
         Example:
             >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -3593,7 +3640,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result is 1 for inf, and 0 for -inf.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3609,7 +3656,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result is 1 for inf, and 0 for -inf.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3625,7 +3672,7 @@ class TensorMethods:
         Raises  NotImplementedError if input is complex (use sgn)
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype. The sign of NaN is 0.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -3638,7 +3685,7 @@ class TensorMethods:
         Raises  NotImplementedError if input is complex (use sgn)
 
         Args:
-            input: The tensor.
+            input: A real tensor of any dtype. The sign of NaN is 0.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -3653,7 +3700,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result for inf is NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3669,7 +3716,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result for inf is NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3701,7 +3748,8 @@ class TensorMethods:
                 and dtype is None
 
         Args:
-            input: The tensor.
+            input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+                alone, gives NaN.
             dim: The axis along which the result adds up to 1.
             dtype: The dtype to compute in, and of the result; None means the dtype of input.
             out: A tensor into which the result is written; a new one if None.
@@ -3718,8 +3766,8 @@ class TensorMethods:
         Raises  IndexError if dim is out of range; NotImplementedError if input is complex
 
         Args:
-            input: The tensor.
-            dim: The axis.
+            input: A real tensor of any dtype.
+            dim: The axis to sort along, by default the last.
             descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
             out: A pair of tensors into which the values and indices are written; new ones if None.
@@ -3746,10 +3794,10 @@ class TensorMethods:
                 range
 
         Args:
-            tensor: The tensor.
+            tensor: A tensor of any dtype with at least one axis.
             split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
                 The length may be 0 if that of the axis is 0: the result is then one empty view.
-            dim: The axis to divide.
+            dim: The axis to divide, by default the first.
             split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Example:
@@ -3766,7 +3814,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Negative complex numbers have a root, negative real
+                numbers do not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3782,7 +3831,8 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Negative complex numbers have a root, negative real
+                numbers do not.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3798,7 +3848,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Squares of integers that are too large wrap around.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3814,7 +3864,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. Squares of integers that are too large wrap around.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -3830,7 +3880,7 @@ class TensorMethods:
         Raises  IndexError if an axis is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. Axes in dim whose length is not 1 stay.
             dim: The axis or axes to remove; if None, all axes of length 1.
 
         Example:
@@ -3847,7 +3897,8 @@ class TensorMethods:
         Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A floating-point or complex tensor. The result for one element is NaN, unless
+                correction is 0.
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
             keepdim: Whether the reduced axes stay, with length 1.
@@ -3880,7 +3931,7 @@ class TensorMethods:
                 the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: The minuend, a tensor or a number. Integers wrap around: 0 - 1 is 255 in uint8.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which `other` is multiplied.
             out: A tensor into which the result is written; a new one if None.
@@ -3899,7 +3950,7 @@ class TensorMethods:
                 the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: The minuend, a tensor or a number. Integers wrap around: 0 - 1 is 255 in uint8.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which `other` is multiplied.
             out: A tensor into which the result is written; a new one if None.
@@ -3918,7 +3969,7 @@ class TensorMethods:
                 the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: The minuend, a tensor or a number. Integers wrap around: 0 - 1 is 255 in uint8.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which `other` is multiplied.
             out: A tensor into which the result is written; a new one if None.
@@ -3937,7 +3988,7 @@ class TensorMethods:
                 the shapes do not broadcast
 
         Args:
-            input: The tensor.
+            input: The minuend, a tensor or a number. Integers wrap around: 0 - 1 is 255 in uint8.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which `other` is multiplied.
             out: A tensor into which the result is written; a new one if None.
@@ -3957,7 +4008,7 @@ class TensorMethods:
         Raises  IndexError if an axis does not exist
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. The sum of no elements is 0; one NaN makes the sum NaN.
             dim: The axis or axes to sum over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             dtype: The dtype of the additions and of the result; int64 for integers if None.
@@ -3983,7 +4034,7 @@ class TensorMethods:
         """Return (U, S, V), an older form of linalg.svd. Without compute_uv, U and V are zeros.
 
         Args:
-            input: The tensor.
+            input: A floating-point or complex tensor of matrices, of shape (..., n, m).
             some: Whether U and V have only as many columns as there are singular values.
             compute_uv: Whether to compute U and V.
             out: A tensor into which the result is written; a new one if None.
@@ -4008,7 +4059,7 @@ class TensorMethods:
         Raises  RuntimeError if input has more than two axes
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. The view of a vector or a 0-d tensor has the same shape.
 
         Example:
             >>> torch.zeros(2, 3).t().shape
@@ -4024,7 +4075,7 @@ class TensorMethods:
         """Return the tangent of each element; the elements are angles in radians.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result for inf is NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -4035,7 +4086,7 @@ class TensorMethods:
         """Return the tangent of each element; the elements are angles in radians.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result for inf is NaN.
             out: A tensor into which the result is written; a new one if None.
 
         Example:
@@ -4048,7 +4099,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result is 1 for inf, and -1 for -inf.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -4064,7 +4115,7 @@ class TensorMethods:
         Raises  TypeError if input is neither a tensor nor a number
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. The result is 1 for inf, and -1 for -inf.
             out: A tensor into which the result is written; a new one if None.
 
         Returns:
@@ -4085,7 +4136,7 @@ class TensorMethods:
         If there are fewer numbers than axes, the first axes are not repeated.
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype.
             *dims: The number of repetitions for each of the last axes, as numbers or as one tuple.
 
         Example:
@@ -4098,7 +4149,7 @@ class TensorMethods:
         Raises  RuntimeError for a device that does not exist
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. In an integer dtype, fractions are cut off.
             *args: A dtype, a device, a device and a dtype, or a tensor whose dtype and device are used.
             dtype: The dtype of the result; unchanged if None.
             device: The device of the result; unchanged if None.
@@ -4121,7 +4172,7 @@ class TensorMethods:
         Raises  TypeError if dtype is not a dtype
 
         Args:
-            input: The tensor.
+            input: A tensor of any layout; a dense tensor is returned unchanged.
             dtype: The dtype of the result; unchanged if None.
             masked_grad: Whether the gradient is sparse; True if None.
 
@@ -4143,9 +4194,9 @@ class TensorMethods:
                 if input is bool or complex
 
         Args:
-            input: The tensor.
-            k: The number of elements.
-            dim: The axis.
+            input: A real tensor of any dtype but bool. NaN counts as largest.
+            k: The number of elements to return, from 0 to the length of the axis.
+            dim: The axis to search along, by default the last.
             largest: Whether to return the largest elements, or the smallest ones.
             sorted: Ignored: the elements are always sorted.
             out: A pair of tensors into which the values and indices are written; new ones if None.
@@ -4165,7 +4216,7 @@ class TensorMethods:
         Raises  RuntimeError if the tensor is not a matrix
 
         Args:
-            input: The tensor.
+            input: A matrix of any dtype; it need not be square. Integers are added in int64.
 
         Example:
             >>> torch.eye(3).trace()
@@ -4177,9 +4228,9 @@ class TensorMethods:
         Raises  IndexError if an axis is out of range
 
         Args:
-            input: The tensor.
-            dim0: The first axis.
-            dim1: The second axis.
+            input: A tensor of any shape and dtype.
+            dim0: The first axis; negative numbers count from the end.
+            dim1: The second axis; negative numbers count from the end.
 
         Example:
             >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
@@ -4199,7 +4250,7 @@ class TensorMethods:
         Raises  RuntimeError if input has fewer than two axes
 
         Args:
-            input: The tensor.
+            input: Matrices of any dtype, of shape (..., n, m).
             diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
             out: A tensor into which the result is written; a new one if None.
 
@@ -4248,7 +4299,8 @@ class TensorMethods:
         Raises  TypeError if other is not a tensor
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype. From floating-point to integers, fractions are cut
+                off.
             other: The tensor whose dtype is used.
 
         Example:
@@ -4261,8 +4313,8 @@ class TensorMethods:
         Raises  IndexError if dim is out of range
 
         Args:
-            input: The tensor.
-            dim: The axis to remove.
+            input: A tensor of any dtype. An axis without elements gives an empty tuple.
+            dim: The axis to remove, by default the first.
 
         Example:
             >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
@@ -4278,7 +4330,7 @@ class TensorMethods:
                 or step is not positive
 
         Args:
-            dimension: The axis.
+            dimension: The axis along which windows are taken; negative numbers count from the end.
             size: The length of a window.
             step: The distance between the starts of two windows.
 
@@ -4297,7 +4349,7 @@ class TensorMethods:
         Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. Each NaN counts as distinct.
             sorted: Ignored: the elements are always sorted.
             return_inverse: Whether to also return, for each element, its index in the result.
             return_counts: Whether to also return how often each element occurs.
@@ -4318,7 +4370,7 @@ class TensorMethods:
         Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype. Each NaN counts as distinct.
             sorted: Ignored: the elements are always sorted.
             return_inverse: Whether to also return, for each element, its index in the result.
             return_counts: Whether to also return how often each element occurs.
@@ -4348,9 +4400,10 @@ class TensorMethods:
                 of range
 
         Args:
-            input: The tensor.
-            chunks: The number of views to make.
-            dim: The axis to divide.
+            input: A tensor of any dtype with at least one axis.
+            chunks: The number of views to make; fewer, if the length is not enough: 6 elements in 4
+                chunks give 3 views of 2.
+            dim: The axis to divide, by default the first.
 
         Example:
             >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -4365,10 +4418,10 @@ class TensorMethods:
                 range
 
         Args:
-            tensor: The tensor.
+            tensor: A tensor of any dtype with at least one axis.
             split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
                 The length may be 0 if that of the axis is 0: the result is then one empty view.
-            dim: The axis to divide.
+            dim: The axis to divide, by default the first.
             split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
         Example:
@@ -4385,7 +4438,7 @@ class TensorMethods:
         Raises  IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A tensor of any shape and dtype.
             dim: The position of the new axis; -1 means after the last axis.
 
         Example:
@@ -4405,7 +4458,8 @@ class TensorMethods:
         Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
         Args:
-            input: The tensor.
+            input: A floating-point or complex tensor. The result for one element is NaN, unless
+                correction is 0.
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
             keepdim: Whether the reduced axes stay, with length 1.
@@ -4427,7 +4481,7 @@ class TensorMethods:
         Raises  RuntimeError if no view can have this shape; `reshape` copies in this case
 
         Args:
-            input: The tensor.
+            input: A tensor whose strides allow the shape; a contiguous one allows any.
             *size: The lengths of the axes, as numbers or as one tuple (one length may be -1), or a
                 dtype.
 
@@ -4448,7 +4502,7 @@ class TensorMethods:
         Raises  RuntimeError if the number of elements differs, or the shape cannot be a view of input
 
         Args:
-            input: The tensor.
+            input: A tensor of any dtype with as many elements as other.
             other: The tensor whose shape is taken.
 
         Example:
@@ -4467,7 +4521,7 @@ class TensorMethods:
         Raises  RuntimeError for real numbers
 
         Args:
-            input: The tensor.
+            input: A complex tensor of shape (...); the result has the shape (..., 2).
 
         Example:
             >>> torch.view_as_real(torch.tensor([1 + 2j]))

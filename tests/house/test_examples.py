@@ -81,6 +81,15 @@ def test_arguments_are_explained(part: int) -> None:
     assert {name: lacks for name, lacks in silent.items() if lacks} == {}
 
 
+# An entry that repeats the name of the parameter, or says only what every argument is.
+BARE = re.compile(r"^    \*{0,2}(\w+): ((?:The|A) \w+\.|Its arguments\.)\n(?! {8})", re.MULTILINE)
+
+
+def test_entries_say_more_than_a_noun() -> None:
+    bare = {name: BARE.findall(doc_of(name) + "\n") for name in NAMES}
+    assert {name: some for name, some in bare.items() if some} == {}
+
+
 # An entry says the meaning of None, or that the parameter has no effect.
 NONE = re.compile(r"\bNone\b|\bdefault\b|\b[Ii]gnored\b")
 

@@ -77,7 +77,8 @@ def clip_grad_norm_(
 
     Args:
         parameters: A tensor or an iterable of tensors.
-        max_norm: The largest allowed norm.
+        max_norm: The largest allowed norm; if the total is larger, all gradients are scaled by one
+            factor.
         norm_type: The order p of the norm; may be inf.
         error_if_nonfinite: Whether a norm that is infinite or NaN is an error.
         foreach: Ignored: there is one implementation.

@@ -36,7 +36,7 @@ def functional_call(
     Note    a write to a buffer during the call changes the tensor that was given for the buffer
 
     Args:
-        module: The module.
+        module: The module, which is not changed; tensors that are not replaced are its own.
         parameters_and_buffers: Tensors by dotted name, in one mapping or several.
         args: The arguments of the call: a tuple, or a single argument; none if None.
         kwargs: The keyword arguments of the call; none if None.

@@ -184,7 +184,8 @@ def full(
 
     Args:
         size: The lengths of the axes, as a tuple.
-        fill_value: The number.
+        fill_value: The number; without dtype, an int gives int64, a bool gives bool, and a float
+            the default dtype.
         dtype: The dtype of the result; if None, int64 for an integer, bool for a bool, and
             otherwise the default dtype.
         layout: The layout of the result; `strided` if None.
@@ -325,7 +326,7 @@ def zeros_like(
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -361,7 +362,7 @@ def ones_like(
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -396,7 +397,7 @@ def empty_like(
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -433,8 +434,8 @@ def full_like(
     Raises  TypeError if fill_value is not a number
 
     Args:
-        input: The tensor.
-        fill_value: The number.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
+        fill_value: The number; for an integer dtype, a fraction is cut off: 2.7 becomes 2.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.

@@ -202,7 +202,7 @@ def randperm(
     Raises  RuntimeError if n is negative, or if dtype cannot hold each integer below n
 
     Args:
-        n: The number of integers.
+        n: The number of integers: the result has 0 to n - 1, each once.
         generator: The generator to draw from; the default one if None.
         dtype: The dtype of the result; int64 by default.
         layout: The layout of the result; `strided` if None.
@@ -257,7 +257,7 @@ def rand_like(
     """Return uniform numbers over [0, 1), with the shape, dtype and device of input.
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken; its elements are not read.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.
@@ -292,7 +292,7 @@ def randn_like(
     Raises  RuntimeError if the dtype is neither floating-point nor complex
 
     Args:
-        input: The tensor.
+        input: The tensor whose shape, dtype and device are taken, floating-point or complex.
         dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; None means the device of input.

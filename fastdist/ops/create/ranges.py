@@ -176,9 +176,9 @@ def linspace(
     Raises  RuntimeError if steps is negative
 
     Args:
-        start: The first number.
-        end: The last number.
-        steps: The number of elements.
+        start: The first element, a number or a 0-d tensor.
+        end: The last element, which is included; smaller than start for a descending sequence.
+        steps: The number of elements: 0 gives none, 1 gives start alone.
         dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
@@ -248,7 +248,7 @@ def eye(
     Raises  RuntimeError if n or m is negative
 
     Args:
-        n: The number of rows.
+        n: The number of rows, from 0 on.
         m: The number of columns; n if None.
         dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.

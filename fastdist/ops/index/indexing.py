@@ -72,7 +72,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
             IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype, with as many axes as index.
         dim: The axis to which the indices apply.
         index: Indices along dim, int64 or int32. Only axis dim may be longer than in input.
         out: A tensor into which the result is written; a new one if None.
@@ -253,7 +253,8 @@ def scatter(
             integer, or the dtypes of input and src differ
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype, which is not changed. Of several values for one element, any
+            one may be written.
         dim: The axis to which the indices apply.
         index: Indices along dim, in int64.
         src: A tensor at least as large as index, or a number; None: value is given.
@@ -406,7 +407,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None
             nor int64, or has several axes
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; the result has index.numel() slices along dim.
         dim: The axis to which the indices apply.
         index: The indices of slices, a vector of int64 or int32.
         out: A tensor into which the result is written; a new one if None.

@@ -457,7 +457,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     number of these elements.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         mask: A tensor of bool that broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -479,7 +479,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero; a 0-d tensor gives rows without
+            columns.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
         out: A tensor into which the result is written; a new one if None.
 

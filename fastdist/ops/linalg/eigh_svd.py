@@ -369,7 +369,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
     """Return (U, S, V), an older form of linalg.svd. Without compute_uv, U and V are zeros.
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor of matrices, of shape (..., n, m).
         some: Whether U and V have only as many columns as there are singular values.
         compute_uv: Whether to compute U and V.
         out: A tensor into which the result is written; a new one if None.

@@ -34,7 +34,7 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     Args:
         equation: One letter for each axis of each operand, "," between operands, and "->" before
             the axes of the result.
-        *operands: The tensors.
+        *operands: The tensors, one for each term before the arrow of the equation.
 
     Returns:
         A tensor with the axes of the result, in their order.

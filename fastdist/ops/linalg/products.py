@@ -89,7 +89,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     Raises  RuntimeError if an argument is not a matrix, the inner axes differ, or the dtypes differ
 
     Args:
-        input: The tensor.
+        input: The left matrix, of shape (n, k), of any dtype but bool. If k is 0, the product is 0.
         mat2: The right matrix, of shape (k, m).
         out: A tensor into which the result is written; a new one if None.
 
@@ -118,7 +118,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     Raises  RuntimeError if an argument does not have three axes, or the sizes do not fit
 
     Args:
-        input: The tensor.
+        input: The left matrices, of shape (b, n, k), of any dtype but bool.
         mat2: The right matrices, of shape (b, k, m).
         out: A tensor into which the result is written; a new one if None.
 
@@ -156,8 +156,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
             differ
 
     Args:
-        input: The tensor.
-        tensor: The second vector.
+        input: The first vector, of any dtype but bool. Complex numbers are not conjugated: see
+            vdot.
+        tensor: The second vector, of the same length and dtype. The product of empty vectors is 0.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -196,8 +197,8 @@ def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
     Raises  RuntimeError if an argument does not have one axis
 
     Args:
-        input: The tensor.
-        vec2: The second vector.
+        input: The first vector, of any dtype.
+        vec2: The second vector, of any length; the dtypes are promoted.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -458,7 +459,7 @@ def linear(
             differ
 
     Args:
-        input: The tensor.
+        input: A tensor of shape (..., in_features), in the dtype of weight.
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written; a new one if None.

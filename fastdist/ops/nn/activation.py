@@ -41,7 +41,7 @@ def relu(input: Tensor) -> Tensor:
     Raises  RuntimeError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. NaN stays NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -67,7 +67,7 @@ def sigmoid(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and 0 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -98,7 +98,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     """Return log(sigmoid(input)) without underflow.
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor of any shape.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -311,7 +311,7 @@ def silu(input: Tensor) -> Tensor:
     Raises  NotImplementedError if input is neither floating-point nor complex
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor of any shape.
 
     Example:
         >>> F.silu(torch.tensor([0.0, 1.0]))
@@ -363,8 +363,8 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     Raises  NotImplementedError if input is not floating-point
 
     Args:
-        input: The tensor.
-        beta: The steepness.
+        input: A floating-point tensor of any shape.
+        beta: The steepness of the bend at 0; the larger, the closer to relu.
         threshold: The value of beta * input above which input itself is returned.
         out: A tensor into which the result is written; a new one if None.
 
@@ -498,7 +498,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: GivenOut = None) -> T
     With approximate="tanh", that probability is approximated by a formula with tanh.
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor of any shape.
         approximate: "none", or "tanh" for a cheaper formula.
         out: A tensor into which the result is written; a new one if None.
 

@@ -264,7 +264,7 @@ def avg_pool2d(
             axes
 
     Args:
-        input: The tensor.
+        input: Images of shape (n, c, height, width) or (c, height, width).
         kernel_size: The height and width of a window, or one number for both.
         stride: The distance between neighbouring windows; kernel_size if None.
         padding: The number of zeros added at each end of an axis.

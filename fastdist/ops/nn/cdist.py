@@ -48,7 +48,7 @@ def cdist(
 
     Args:
         x1: The first points, one in each row.
-        x2: The second points.
+        x2: The second points, of shape (..., m, d), with the d of x1; batches broadcast.
         p: The order of the norm.
         compute_mode: Whether distances of order 2 come from a matrix product, or from differences
             of rows, which is more precise. By default, up to 25 rows use differences.

@@ -119,7 +119,8 @@ def conv2d(
             than the padded image, or input has neither 3 nor 4 axes
 
     Args:
-        input: The tensor.
+        input: Images of shape (n, channels, height, width) or (channels, height, width), in the
+            dtype of weight.
         weight: The kernels, of shape (out_channels, channels / groups, height, width).
         bias: One number for each channel of the result, or None.
         stride: The distance between positions of the kernel, one number or one for each axis.

@@ -205,7 +205,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     1 / (1 - p).
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor of any shape. With p=1 the result is 0 everywhere.
         p: The probability of dropping an element.
         training: Whether to drop elements; otherwise input is returned.
         inplace: Whether to overwrite the input.

@@ -58,7 +58,7 @@ def interpolate(
             does not support the number of axes
 
     Args:
-        input: The tensor.
+        input: Images of shape (n, c, ...) with 1 to 3 spatial axes, floating-point; some modes also take uint8.
         size: The size of the result, a number or one for each spatial axis; None: scale_factor.
         scale_factor: The factor by which the image is scaled; None: size is given.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or

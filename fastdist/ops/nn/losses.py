@@ -194,8 +194,8 @@ def mse_loss(
     Raises  RuntimeError if the shapes do not broadcast, or an argument is complex
 
     Args:
-        input: The tensor.
-        target: A tensor of the shape of input.
+        input: A floating-point tensor. The mean of no elements is NaN.
+        target: A tensor of the shape of input; other shapes broadcast, with a warning.
         size_average: Deprecated; None: see reduction.
         reduce: Deprecated; None: see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
@@ -225,7 +225,7 @@ def l1_loss(
     Note    with `weight`, the mean is the weighted mean
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape.
         target: A tensor of the shape of input.
         size_average: Deprecated; None: see reduction.
         reduce: Deprecated; None: see reduction.
@@ -310,7 +310,7 @@ def binary_cross_entropy_with_logits(
     """Return binary_cross_entropy of sigmoid(input), without underflow.
 
     Args:
-        input: The tensor.
+        input: The logits of 1, a floating-point tensor of any shape.
         target: The probability of 1, of the shape of input.
         weight: A weight for each element; all 1 if None.
         size_average: Deprecated; None: see reduction.

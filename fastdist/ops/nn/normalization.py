@@ -171,7 +171,8 @@ def layer_norm(
     Raises  RuntimeError if the last axes of input are not normalized_shape
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor of shape (..., *normalized_shape). Equal elements become 0,
+            before weight and bias.
         normalized_shape: The lengths of the axes to normalize, which are the last axes of input.
         weight: A factor for each element, or None.
         bias: A summand for each element, or None.

@@ -61,7 +61,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Raises  RuntimeError if tensor is not int64, or a class is negative or not below num_classes
 
     Args:
-        tensor: The indices, in int64.
+        tensor: The classes, in int64 and not negative, of any shape.
         num_classes: The length of the new axis; if -1, the largest index + 1.
 
     Example:

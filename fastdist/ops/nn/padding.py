@@ -68,7 +68,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
             axes that PyTorch does not support
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Modes other than "constant" pad the last axes, and need one or
+            two axes in front of them.
         pad: Two numbers for each axis, starting with the last axis.
         mode: "constant", "reflect", "replicate" or "circular".
         value: The number to fill with, for "constant"; 0 if None.

@@ -23,10 +23,10 @@ def normalize(
             range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor. A slice of zeros stays 0.
         p: The order of the norm.
         dim: The axis or axes over which norms are computed.
-        eps: The smallest divisor.
+        eps: The smallest divisor, which prevents a division by 0.
         out: A tensor into which the result is written; a new one if None.
 
     Example:

@@ -25,7 +25,8 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
             is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+            alone, gives NaN.
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.
@@ -143,7 +144,8 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
             and dtype is None
 
     Args:
-        input: The tensor.
+        input: A floating-point tensor; integers need dtype. A slice with NaN or inf, or of -inf
+            alone, gives NaN.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written; a new one if None.

@@ -34,7 +34,8 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
             nor a number
 
     Args:
-        input: The tensor.
+        input: The first summand, a tensor of any dtype or a number. Integers wrap around: 255 + 1
+            is 0 in uint8.
         other: The second summand, a tensor or a number.
         alpha: The number by which `other` is multiplied.
         out: A tensor into which the result is written; a new one if None.
@@ -64,7 +65,7 @@ def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
             the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: The minuend, a tensor or a number. Integers wrap around: 0 - 1 is 255 in uint8.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which `other` is multiplied.
         out: A tensor into which the result is written; a new one if None.
@@ -123,7 +124,7 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
             nor a number
 
     Args:
-        input: The tensor.
+        input: The left factor: a tensor of any dtype or a number. Integers wrap around.
         other: The right factor: a tensor or a number.
         out: A tensor into which the result is written; a new one if None.
 
@@ -287,7 +288,8 @@ def neg(input: Tensor) -> Tensor:
     Raises  RuntimeError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. Unsigned integers wrap around: 1 becomes 255 in
+            uint8.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -306,7 +308,8 @@ def abs(input: Tensor) -> Tensor:
     Raises  NotImplementedError if input is bool
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype but bool. The smallest integer of a dtype, -128 in int8, is
+            unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -328,7 +331,7 @@ def sign(input: Tensor) -> Tensor:
     Raises  NotImplementedError if input is complex (use sgn)
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. The sign of NaN is 0.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -349,7 +352,7 @@ def reciprocal(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for 0 is inf, and for -0 it is -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -368,7 +371,7 @@ def square(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Squares of integers that are too large wrap around.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -387,7 +390,8 @@ def sqrt(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a root, negative real
+            numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -406,7 +410,8 @@ def rsqrt(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is inf at 0, and NaN for negative real
+            numbers.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:

@@ -25,7 +25,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: GivenOut = No
     Raises  RuntimeError if both bounds are None
 
     Args:
-        input: The tensor.
+        input: A real tensor of any shape. NaN stays NaN.
         min: The lower bound; None means no lower bound.
         max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written; a new one if None.
@@ -87,7 +87,7 @@ def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = Non
     Raises  NotImplementedError if input is complex; RuntimeError if the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A real tensor of any shape. NaN stays NaN.
         min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written; a new one if None.
 

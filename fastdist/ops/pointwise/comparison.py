@@ -13,7 +13,7 @@ def eq(input: Tensor, other: Tensor) -> Tensor:
     Raises  RuntimeError if the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; numbers of different dtypes are compared by value.
         other: A tensor or a number; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -31,7 +31,7 @@ def ne(input: Tensor, other: Tensor) -> Tensor:
     """Return whether elements differ; NaN differs from everything, including NaN.
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; numbers of different dtypes are compared by value.
         other: A tensor or a number; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -71,7 +71,8 @@ def isnan(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. A complex number is NaN if one of its parts is; integers are
+            not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -90,7 +91,7 @@ def isinf(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. A complex number is infinite if one of its parts is.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -109,7 +110,8 @@ def isfinite(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. A complex number is finite if both parts are; integers always
+            are.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -145,7 +147,7 @@ def logical_not(input: Tensor) -> Tensor:
     """Return whether each element is 0.
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN is not 0.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -164,7 +166,7 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
     Raises  RuntimeError if the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero.
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 

@@ -33,7 +33,7 @@ def view_as_real(input: Tensor) -> Tensor:
     Raises  RuntimeError for real numbers
 
     Args:
-        input: The tensor.
+        input: A complex tensor of shape (...); the result has the shape (..., 2).
 
     Example:
         >>> torch.view_as_real(torch.tensor([1 + 2j]))

@@ -29,7 +29,7 @@ def conj(input: Tensor) -> Tensor:
             view is not an instance of that subclass. A sparse tensor is copied
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
 
     Example:
         >>> torch.conj(torch.tensor([1 + 2j])).resolve_conj()

@@ -26,7 +26,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
             if weight has axes and a different dtype than input
 
     Args:
-        input: The tensor.
+        input: The result for weight 0, a floating-point or complex tensor. Weights outside of [0,
+            1] extrapolate.
         end: The result for weight 1.
         weight: A number or a tensor.
         out: A tensor into which the result is written; a new one if None.

@@ -52,9 +52,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
             number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result has the broadcast shape of input and
+            mask.
         mask: A tensor of bool that broadcasts with input.
-        value: A number or a 0-d tensor.
+        value: A number or a 0-d tensor. It is converted to the dtype of input: 1.5 becomes 1 in
+            int64.
         out: A tensor into which the result is written; a new one if None.
 
     Example:

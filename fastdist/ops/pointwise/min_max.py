@@ -31,7 +31,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
             broadcast
 
     Args:
-        input: The tensor.
+        input: A real tensor; numbers of different dtypes are compared in the promoted dtype.
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 
@@ -60,7 +60,7 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
             broadcast
 
     Args:
-        input: The tensor.
+        input: A real tensor; numbers of different dtypes are compared in the promoted dtype.
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written; a new one if None.
 

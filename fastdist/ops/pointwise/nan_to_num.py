@@ -25,7 +25,8 @@ def nan_to_num(
     Raises  TypeError if nan, posinf or neginf is not a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Integers are unchanged; both parts of complex numbers are
+            replaced.
         nan: The replacement for NaN; 0 if None.
         posinf: The replacement for inf; the largest finite number of the dtype if None.
         neginf: The replacement for -inf; the smallest (negative) finite number if None.

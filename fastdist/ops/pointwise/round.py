@@ -17,7 +17,8 @@ def round(input: Tensor, *, decimals: int = 0, out: GivenOut = None) -> Tensor:
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool; with decimals other than 0, a floating-point
+            tensor.
         decimals: The number of decimals; -1 rounds to tens, -2 to hundreds, and so on.
         out: A tensor into which the result is written; a new one if None.
 

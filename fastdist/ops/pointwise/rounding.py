@@ -14,7 +14,7 @@ def floor(input: Tensor) -> Tensor:
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -33,7 +33,7 @@ def ceil(input: Tensor) -> Tensor:
     Raises  NotImplementedError if input is bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The dtype is kept, so integers are unchanged.
         out: A tensor into which the result is written; a new one if None.
 
     Example:

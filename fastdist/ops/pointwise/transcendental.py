@@ -19,7 +19,8 @@ def exp(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: The exponents, of any shape and dtype. exp(-inf) is 0, and results that are too large
+            are inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -50,7 +51,8 @@ def log(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -71,7 +73,8 @@ def log2(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -92,7 +95,8 @@ def log10(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Negative complex numbers have a logarithm, negative
+            real numbers do not.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -111,7 +115,7 @@ def log1p(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is -inf at -1, and NaN below.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -190,7 +194,7 @@ def sin(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -209,7 +213,7 @@ def cos(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:
@@ -226,7 +230,7 @@ def tan(input: Tensor) -> Tensor:
     """Return the tangent of each element; the elements are angles in radians.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result for inf is NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -257,7 +261,7 @@ def acos(input: Tensor) -> Tensor:
     """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Real numbers outside of [-1, 1] give NaN.
         out: A tensor into which the result is written; a new one if None.
 
     Example:
@@ -321,7 +325,7 @@ def tanh(input: Tensor) -> Tensor:
     Raises  TypeError if input is neither a tensor nor a number
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. The result is 1 for inf, and -1 for -inf.
         out: A tensor into which the result is written; a new one if None.
 
     Returns:

@@ -38,7 +38,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. After a NaN, all sums are NaN.
         dim: The axis along which to add.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
         out: A tensor into which the result is written; a new one if None.

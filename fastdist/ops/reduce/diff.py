@@ -26,9 +26,11 @@ def diff(
     Raises  RuntimeError if input has no axes, or n is negative; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor with at least one axis. Differences of bool are exclusive or; unsigned
+            integers wrap around.
         n: How many times to take differences.
-        dim: The axis.
+        dim: The axis along which neighbours are subtracted; the result is n elements shorter there,
+            or empty.
         prepend: A tensor to insert before input; nothing if None.
         append: A tensor to append to input; nothing if None.
         out: A tensor into which the result is written; a new one if None.

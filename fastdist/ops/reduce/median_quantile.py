@@ -122,7 +122,7 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
             bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool. The median of no elements is NaN.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: Tensors into which the result is written; new ones if None.
@@ -286,7 +286,7 @@ def quantile(
     if any element is NaN.
 
     Args:
-        input: The tensor.
+        input: A tensor of float32 or float64 that is not empty.
         q: A probability from 0 to 1, or a tensor of probabilities.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.

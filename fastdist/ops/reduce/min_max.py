@@ -68,7 +68,7 @@ def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
             NotImplementedError if input is complex
 
     Args:
-        input: The tensor.
+        input: A real tensor; the axes to reduce must not be empty.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -87,7 +87,7 @@ def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
             NotImplementedError if input is complex
 
     Args:
-        input: The tensor.
+        input: A real tensor; the axes to reduce must not be empty.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -235,7 +235,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
             bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool, not empty. NaN counts as the extremum.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -263,7 +263,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
             bool or complex
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype but bool, not empty. NaN counts as the extremum.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -311,7 +311,7 @@ def max(
     Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
         other: A second tensor to compare with, element by element; None reduces input.
@@ -346,7 +346,7 @@ def min(
     Raises  RuntimeError if the tensor has no elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A real tensor of any dtype. Of equal extrema along dim, the first index is returned.
         dim: An axis, or a second tensor to compare with; None for all elements.
         keepdim: Whether the reduced axes stay, with length 1.
         other: A second tensor to compare with, element by element; None reduces input.

@@ -57,7 +57,8 @@ def var(
     Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor. The result for one element is NaN, unless
+            correction is 0.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
@@ -155,7 +156,8 @@ def std(
     Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor. The result for one element is NaN, unless
+            correction is 0.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; older than `correction`.
         keepdim: Whether the reduced axes stay, with length 1.
@@ -472,7 +474,7 @@ def norm(
     Raises  RuntimeError for integers and bool; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor. The norm of no elements is 0.
         p: The order: a number, inf, "fro" or "nuc".
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.

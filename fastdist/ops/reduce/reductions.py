@@ -99,7 +99,7 @@ def sum(
     Raises  IndexError if an axis does not exist
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The sum of no elements is 0; one NaN makes the sum NaN.
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the additions and of the result; int64 for integers if None.
@@ -149,7 +149,7 @@ def mean(
             of range
 
     Args:
-        input: The tensor.
+        input: A floating-point or complex tensor, or one of integers with dtype given.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the computation and of the result; None means the dtype of input.
@@ -194,7 +194,7 @@ def prod(
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The product of no elements is 1.
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype of the products and of the result; int64 for integers if None.
@@ -254,7 +254,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -280,7 +280,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NaN counts as nonzero.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
@@ -378,8 +378,9 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
-        dim: The axis or axes.
+        input: A tensor of any dtype; integers are converted to the default dtype. The result for no
+            elements is -inf.
+        dim: The axis, or several as a tuple.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written; a new one if None.
 

@@ -92,8 +92,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     Raises  IndexError if dim is out of range; NotImplementedError if input is complex
 
     Args:
-        input: The tensor.
-        dim: The axis.
+        input: A real tensor of any dtype.
+        dim: The axis to sort along, by default the last.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
         out: A pair of tensors into which the values and indices are written; new ones if None.
@@ -117,8 +117,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     Raises  IndexError if dim is out of range; NotImplementedError if input is complex
 
     Args:
-        input: The tensor.
-        dim: The axis to sort along.
+        input: A real tensor of any dtype. NaN counts as largest.
+        dim: The axis to sort along, by default the last.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
         out: A tensor into which the result is written; a new one if None.
@@ -147,9 +147,9 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
             if input is bool or complex
 
     Args:
-        input: The tensor.
-        k: The number of elements.
-        dim: The axis.
+        input: A real tensor of any dtype but bool. NaN counts as largest.
+        k: The number of elements to return, from 0 to the length of the axis.
+        dim: The axis to search along, by default the last.
         largest: Whether to return the largest elements, or the smallest ones.
         sorted: Ignored: the elements are always sorted.
         out: A pair of tensors into which the values and indices are written; new ones if None.
@@ -180,7 +180,7 @@ def unique(
     Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Each NaN counts as distinct.
         sorted: Ignored: the elements are always sorted.
         return_inverse: Whether to also return, for each element, its index in the result.
         return_counts: Whether to also return how often each element occurs.

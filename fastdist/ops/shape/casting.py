@@ -79,7 +79,8 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     Raises  TypeError if other is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. From floating-point to integers, fractions are cut
+            off.
         other: The tensor whose dtype is used.
 
     Example:
@@ -140,7 +141,7 @@ def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> 
     """Return the tensor in main memory.
 
     Args:
-        input: The tensor.
+        input: A tensor on any device.
         memory_format: The order of the elements in memory.
 
     Returns:
@@ -169,7 +170,7 @@ def cuda(
     Raises  DeviceError if there is no GPU
 
     Args:
-        input: The tensor.
+        input: A tensor on any device.
         device: The GPU, as a number or a name such as "cuda:0"; the current GPU if None.
         non_blocking: Whether to return before the copy is complete.
         memory_format: The order of the elements in memory.
@@ -212,7 +213,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     Raises  TypeError if other is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype. Numbers of different dtypes are compared by value;
+            shapes do not broadcast.
         other: The tensor to compare with.
 
     Example:
@@ -246,10 +248,11 @@ def isclose(
     Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. An infinity is close only to itself.
         other: The tensor to compare with.
-        rtol: The relative tolerance.
-        atol: The absolute tolerance.
+        rtol: The tolerance relative to |other|, so input and other are not interchangeable; not
+            negative.
+        atol: The absolute tolerance, which matters near 0; not negative.
         equal_nan: Whether NaN is close to NaN.
 
     Returns:
@@ -292,10 +295,11 @@ def allclose(
     Raises  RuntimeError if the dtypes differ, or the shapes do not broadcast
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Without elements the result is True.
         other: The tensor to compare with.
-        rtol: The relative tolerance.
-        atol: The absolute tolerance.
+        rtol: The tolerance relative to |other|, so input and other are not interchangeable; not
+            negative.
+        atol: The absolute tolerance, which matters near 0; not negative.
         equal_nan: Whether NaN is close to NaN.
 
     Example:
@@ -353,7 +357,7 @@ def is_floating_point(input: Tensor) -> bool:
     Raises  TypeError if input is not a tensor
 
     Args:
-        input: The tensor.
+        input: A tensor. float16 and bfloat16 are floating; complex dtypes are not.
 
     Example:
         >>> torch.is_floating_point(torch.ones(1))

@@ -40,7 +40,7 @@ def clone(input: Tensor) -> Tensor:
     Raises  RuntimeError if memory_format is channels_last, and input does not have four axes
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype and device.
         memory_format: The order of the elements in memory; None means input's order.
 
     Returns:
@@ -252,7 +252,7 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     Raises  RuntimeError if memory_format is channels_last, and the tensor does not have four axes
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype and device.
         memory_format: The order of the elements in memory.
 
     Example:
@@ -298,7 +298,7 @@ def to(
     Raises  RuntimeError for a device that does not exist
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. In an integer dtype, fractions are cut off.
         *args: A dtype, a device, a device and a dtype, or a tensor whose dtype and device are used.
         dtype: The dtype of the result; unchanged if None.
         device: The device of the result; unchanged if None.

@@ -36,7 +36,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     """Return matrices with the last axis of input on their diagonals.
 
     Args:
-        input: The tensor.
+        input: A tensor of shape (..., n).
         offset: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         dim1: The axis of rows in the result.
         dim2: The axis of columns in the result.
@@ -201,7 +201,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     Raises  RuntimeError if input has neither one nor two axes
 
     Args:
-        input: The tensor.
+        input: A vector or a matrix of any dtype; the matrix need not be square.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         out: A tensor into which the result is written; a new one if None.
 
@@ -248,7 +248,7 @@ def trace(input: Tensor) -> Tensor:
     Raises  RuntimeError if the tensor is not a matrix
 
     Args:
-        input: The tensor.
+        input: A matrix of any dtype; it need not be square. Integers are added in int64.
 
     Example:
         >>> torch.eye(3).trace()

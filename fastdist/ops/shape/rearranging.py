@@ -35,7 +35,7 @@ def flip(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     Raises  IndexError if an axis is out of range; RuntimeError if an axis is given twice
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Unlike NumPy, the result is not a view.
         *dims: The axes, as numbers or as one tuple.
 
     Example:
@@ -67,7 +67,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     front.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         shifts: The number of positions to shift by: one number, or one for each axis in dims.
         dims: The axis or axes. If None, the tensor is shifted as a vector of all its elements.
 
@@ -131,7 +131,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     Raises  RuntimeError if there are fewer numbers than axes, or a number is negative
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. NumPy's repeat is repeat_interleave here.
         *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
     Example:
@@ -164,7 +164,7 @@ def tile(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     If there are fewer numbers than axes, the first axes are not repeated.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         *dims: The number of repetitions for each of the last axes, as numbers or as one tuple.
 
     Example:
@@ -217,7 +217,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
             after end_dim
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype; a 0-d tensor gives a vector of one element.
         start_dim: The first axis to merge.
         end_dim: The last axis to merge.
 
@@ -245,7 +245,7 @@ def ravel(input: Tensor) -> Tensor:
     """Return input as a vector, as a view where possible.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
 
     Example:
         >>> torch.zeros(2, 3).ravel().shape
@@ -278,7 +278,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             length, or an axis is given twice
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype; its other axes keep their order.
         source: One axis or several axes.
         destination: The new position of each axis in `source`.
 
@@ -314,7 +314,8 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     Raises  RuntimeError if an axis of input has neither length 1 nor its length in other
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The elements of the view share memory, so clone() it before
+            writing.
         other: The tensor whose shape is taken.
 
     Example:
@@ -331,7 +332,8 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     Raises  RuntimeError if an axis of input has neither length 1 nor the length given in size
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The elements of the view share memory, so clone() it before
+            writing.
         size: The shape of the result, as a tuple.
 
     Example:
@@ -366,7 +368,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     Raises  RuntimeError if the number of elements differs, or the shape cannot be a view of input
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype with as many elements as other.
         other: The tensor whose shape is taken.
 
     Example:
@@ -381,7 +383,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input with the shape of other, as a view where possible.
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         other: The tensor whose shape is taken.
 
     Example:

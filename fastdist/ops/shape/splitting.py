@@ -125,10 +125,11 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
             axis, or length is negative
 
     Args:
-        input: The tensor.
-        dim: The axis.
-        start: The first index.
-        length: The number of indices.
+        input: A tensor of any dtype with at least one axis.
+        dim: The axis to shorten; negative numbers count from the end.
+        start: The first index, an int or a 0-d tensor; negative numbers count from the end of the
+            axis.
+        length: The number of indices, which may be 0; start + length must not exceed the axis.
 
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
@@ -169,9 +170,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     Raises  IndexError if dim or index is out of range
 
     Args:
-        input: The tensor.
-        dim: The axis to remove.
-        index: The index along dim.
+        input: A tensor of any dtype with at least one axis.
+        dim: The axis to remove; negative numbers count from the end.
+        index: The index along dim; negative numbers count from the end.
 
     Example:
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -298,10 +299,10 @@ def split(
             range
 
     Args:
-        tensor: The tensor.
+        tensor: A tensor of any dtype with at least one axis.
         split_size_or_sections: The length of each view, or a list of lengths; None: see split_size.
             The length may be 0 if that of the axis is 0: the result is then one empty view.
-        dim: The axis to divide.
+        dim: The axis to divide, by default the first.
         split_size: split_size_or_sections, under the name that the method uses; None: not used.
 
     Example:
@@ -371,9 +372,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
             of range
 
     Args:
-        input: The tensor.
-        chunks: The number of views to make.
-        dim: The axis to divide.
+        input: A tensor of any dtype with at least one axis.
+        chunks: The number of views to make; fewer, if the length is not enough: 6 elements in 4
+            chunks give 3 views of 2.
+        dim: The axis to divide, by default the first.
 
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
@@ -408,8 +410,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
-        dim: The axis to remove.
+        input: A tensor of any dtype. An axis without elements gives an empty tuple.
+        dim: The axis to remove, by default the first.
 
     Example:
         >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]

@@ -52,7 +52,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     Raises  RuntimeError if input has fewer than two axes
 
     Args:
-        input: The tensor.
+        input: Matrices of any dtype, of shape (..., n, m).
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
         out: A tensor into which the result is written; a new one if None.
 

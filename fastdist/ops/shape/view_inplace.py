@@ -168,7 +168,7 @@ def detach(input: Tensor) -> Tensor:
     """Return a view of the tensor that is outside of any graph and has no tangents.
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype and device.
 
     Returns:
         A view; writing into it changes the tensor as well.

@@ -40,7 +40,7 @@ def view(input: Tensor, *size: int | Sequence[int]) -> Tensor:
     Raises  RuntimeError if no view can have this shape; `reshape` copies in this case
 
     Args:
-        input: The tensor.
+        input: A tensor whose strides allow the shape; a contiguous one allows any.
         *size: The lengths of the axes, as numbers or as one tuple (one length may be -1), or a
             dtype.
 
@@ -114,9 +114,9 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     Raises  IndexError if an axis is out of range
 
     Args:
-        input: The tensor.
-        dim0: The first axis.
-        dim1: The second axis.
+        input: A tensor of any shape and dtype.
+        dim0: The first axis; negative numbers count from the end.
+        dim1: The second axis; negative numbers count from the end.
 
     Example:
         >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
@@ -164,7 +164,7 @@ def permute(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     Raises  RuntimeError if an axis is missing or given twice
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         *dims: All axes in their new order, as numbers or as one tuple.
 
     Example:
@@ -230,7 +230,8 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
     Raises  RuntimeError if an axis would change its length, which is not 1
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The elements of the view share memory, so clone() it before
+            writing.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. Additional
             lengths add axes in front.
 
@@ -325,7 +326,7 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     Raises  IndexError if an axis is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. Axes in dim whose length is not 1 stay.
         dim: The axis or axes to remove; if None, all axes of length 1.
 
     Example:
@@ -400,7 +401,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     Raises  IndexError if dim is out of range
 
     Args:
-        input: The tensor.
+        input: A tensor of any shape and dtype.
         dim: The position of the new axis; -1 means after the last axis.
 
     Example:
@@ -448,7 +449,7 @@ def t(input: Tensor) -> Tensor:
     Raises  RuntimeError if input has more than two axes
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype. The view of a vector or a 0-d tensor has the same shape.
 
     Example:
         >>> torch.zeros(2, 3).t().shape
@@ -472,7 +473,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     Raises  RuntimeError if the number of elements differs
 
     Args:
-        input: The tensor.
+        input: A tensor of any dtype with as many elements as the new shape.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
             -1, which is replaced by the length that follows from the others.
         shape: The same as sizes, under NumPy's name; None: sizes are given.

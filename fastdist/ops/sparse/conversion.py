@@ -235,7 +235,7 @@ def to_dense(
     Raises  TypeError if dtype is not a dtype
 
     Args:
-        input: The tensor.
+        input: A tensor of any layout; a dense tensor is returned unchanged.
         dtype: The dtype of the result; unchanged if None.
         masked_grad: Whether the gradient is sparse; True if None.
 
