@@ -20,8 +20,8 @@ Tensor methods that are not ops to profiles and recorders.
 Ops offer their calls in dispatch/call.py, and their public functions do so earlier, in `op.py`.
 Composites and in-place twins offer their calls in dispatch/composite.py. Functions that bypass
 these modules call `offer`, or `offer_to_mode` if they check their arguments later. Their files are,
-by package: dispatch (`inplace.py`, `target.py`, `view.py`), ops (`subscript.py` for indexing,
-`views.py` for reshape, `joining.py` for cat and stack, `products.py` for linear), nn
+by package: dispatch (`inplace.py`, `target.py`), ops (`subscript.py` for indexing, `views.py` for
+reshape, `view_inplace.py` for detach, `joining.py` for cat and stack, `products.py` for linear), nn
 (`functional.py`), namespace (`activations.py`), autograd (`differentiate.py`), tensor
 (`subclasses.py`), and the public `overrides.py`. A new function of this kind must do the same, and
 call `active_recorder()` if traces should show it; tests/house/test_glossary.py compares this list
