@@ -418,11 +418,13 @@ def interpolate(input: Tensor, size: Sizes | None = None, scale_factor: builtins
     "bilinear", "bicubic" and "lanczos" support 2, "trilinear" supports 3. With align_corners the
     outermost elements keep their positions. `antialias` widens the filter of "bilinear", "bicubic"
     and "lanczos" along axes that shrink.
+
     Raises  ValueError for arguments that exclude each other, NotImplementedError for a mode that
             does not support the number of axes
 
     Args:
-        input: Images of shape (n, c, ...) with 1 to 3 spatial axes, floating-point; some modes also take uint8.
+        input: Images of shape (n, c, ...) with 1 to 3 spatial axes, floating-point; some modes also
+            take uint8.
         size: The size of the result, a number or one for each spatial axis; None: scale_factor.
         scale_factor: The factor by which the image is scaled; None: size is given.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
@@ -662,6 +664,7 @@ def pad(input: Tensor, pad: Any, mode: str = 'constant', value: builtins.complex
 
     Mode "constant" adds `value` (default 0), "reflect" adds elements mirrored at the border
     element, "replicate" repeats the border element, "circular" adds elements from the other end.
+
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
             axes that PyTorch does not support
 

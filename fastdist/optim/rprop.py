@@ -39,6 +39,7 @@ def _program(maximize: bool) -> Program:
 class Rprop(CountedOptimizer):
     """Steps by the gradient's sign. The step size grows if the sign is the same as in the last
     step, and shrinks if it has changed.
+
     Raises  ValueError for options out of range
     Source  Riedmiller and Braun 1993, "A Direct Adaptive Method for Faster Backpropagation
             Learning: The RPROP Algorithm"

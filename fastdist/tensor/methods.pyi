@@ -63,6 +63,7 @@ class TensorMethods:
         """Return a copy in separate memory, with a copy of `.grad`.
 
         If several tensors of one deepcopy share memory, their copies share memory too (CPU only).
+
         Raises  RuntimeError for a tensor that is the result of an op
         """
     def __delitem__(self, index: Any) -> None: ...

@@ -167,6 +167,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """Return a copy in separate memory, with a copy of `.grad`.
 
     If several tensors of one deepcopy share memory, their copies share memory too (CPU only).
+
     Raises  RuntimeError for a tensor that is the result of an op
     """
     known = memo.get(id(self))

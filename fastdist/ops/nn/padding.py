@@ -64,6 +64,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
 
     Mode "constant" adds `value` (default 0), "reflect" adds elements mirrored at the border
     element, "replicate" repeats the border element, "circular" adds elements from the other end.
+
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
             axes that PyTorch does not support
 
