@@ -128,10 +128,8 @@ def checkpoint(
             torch/utils/checkpoint.py
 
     Args:
-        function: Called with the arguments, now and again in the backward pass; it must return the
-            same both times.
-        *args: The positional arguments of function. Tensors among them stay in memory until the
-            backward pass.
+        function: Called now and again in the backward pass; it must return the same both times.
+        *args: The arguments of function, which stay in memory until the backward pass.
         use_reentrant: See above; None means True, with a warning.
         context_fn: Returns two context managers, for the first and the second run; none if None.
         determinism_check: "default" compares shapes, dtypes and devices of both runs; "none"
