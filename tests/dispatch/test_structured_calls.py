@@ -364,7 +364,7 @@ def test_layouts_go_with_their_tensors() -> None:
     def layouts() -> int:
         # Clear the caches, which keep the most recent layouts alive even without a tensor.
         Layout._recent.clear()
-        quick._layout.cache_clear()
+        quick.kept_layout.cache_clear()
         gc.collect()
         return len(Layout._interned)
 
