@@ -302,8 +302,8 @@ def summary(found: Any) -> str:
     """Return the first sentence of a docstring, as a cell of a table shows it."""
     text = (inspect.getdoc(found) or "").partition("\n\n")[0].replace("\n", " ")
     parts = text.replace("|", "\\|").split("`")
-    # Signs of markup are escaped outside of code.
-    parts[::2] = [re.sub(r"([*\[\]<])", r"\\\1", part) for part in parts[::2]]
+    # Signs of markup are escaped outside of code. A backslash does not escape `<`.
+    parts[::2] = [re.sub(r"([*\[\]])", r"\\\1", part).replace("<", "&lt;") for part in parts[::2]]
     return "`".join(parts)
 
 

@@ -92,3 +92,8 @@ def test_modules_of_their_own_have_a_page() -> None:
         "distributed.rpc.functions.async_execution",
     }
     assert names - named() == set()
+
+
+def test_less_than_in_a_summary_is_shown_without_a_backslash() -> None:
+    (row,) = (line for line in pages()["tensor"].splitlines() if "[`Tensor.allclose`]" in line)
+    assert "&lt;= atol" in row
