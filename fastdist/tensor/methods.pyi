@@ -4147,7 +4147,8 @@ class TensorMethods:
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in another dtype or on another device, or itself if nothing changes.
 
-        Raises  RuntimeError for a device that does not exist
+        Raises  RuntimeError for a device that does not exist, TypeError if a dtype or a device is given
+                twice
 
         Args:
             input: A tensor of any dtype. In an integer dtype, fractions are cut off.

@@ -69,6 +69,8 @@ def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
     require_square(name, A)
     require_same_dtype(name, A, B)
     shape, right = A._layout.shape, B._layout.shape
+    if not right:
+        raise ShapeError(f"{name}: B must have at least 2 dimensions, or be a vector")
     # B is a batch of vectors if B's shape equals A's shape without the last axis, as in NumPy
     # before 2.0.
     is_vector = len(right) == 1 or (len(right) == len(shape) - 1 and right == shape[:-1])

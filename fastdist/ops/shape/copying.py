@@ -295,7 +295,8 @@ def to(
 ) -> Tensor:
     """Return the tensor in another dtype or on another device, or itself if nothing changes.
 
-    Raises  RuntimeError for a device that does not exist
+    Raises  RuntimeError for a device that does not exist, TypeError if a dtype or a device is given
+            twice
 
     Args:
         input: A tensor of any dtype. In an integer dtype, fractions are cut off.
@@ -314,18 +315,7 @@ def to(
         >>> torch.ones(2).to("cpu", dtype=torch.int32)
         tensor([1, 1], dtype=fastdist.int32)
     """
-    flags: list[bool] = []
-    for value in args:
-        if isinstance(value, Tensor):
-            if value is not args[0]:
-                raise ArgumentError("to(): give the Tensor to match first, then the flags")
-            dtype, device = value._layout.dtype, value._layout.device
-        elif isinstance(value, DType | type):
-            dtype = value
-        elif isinstance(value, bool):
-            flags.append(value)
-        elif value is not None:
-            device = value
+    dtype, device, flags = _destination(args, dtype, device)
     copy = copy or (len(flags) > 1 and flags[1])  # two bools are non_blocking and copy
     dtype = None if dtype is None else dtypes.dtype_of(dtype)
     wanted = input._layout.device if device is None else Device.parse(device)
@@ -344,6 +334,27 @@ def to(
     ):
         return in_format(result, memory_format)
     return clone(result) if copy and result is input else result
+
+
+def _destination(args: tuple[Any, ...], dtype: Any, device: Any) -> tuple[Any, Any, list[bool]]:
+    """Return the dtype, the device and the flags that the arguments of to() give."""
+    given, flags = {"dtype": dtype, "device": device}, list[bool]()
+    for value in args:
+        if isinstance(value, bool):
+            flags.append(value)
+            continue
+        found: dict[str, Any] = {}
+        if isinstance(value, Tensor):
+            if value is not args[0]:
+                raise ArgumentError("to(): give the Tensor to match first, then the flags")
+            found = {"dtype": value._layout.dtype, "device": value._layout.device}
+        elif value is not None:
+            found = {"dtype" if isinstance(value, DType | type) else "device": value}
+        for name, one in found.items():
+            if given[name] is not None:
+                raise ArgumentError(f"to() got two values of {name}: {one} and {given[name]}")
+            given[name] = one
+    return given["dtype"], given["device"], flags
 
 
 @composite(homes="method")

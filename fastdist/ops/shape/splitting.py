@@ -145,7 +145,9 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         )
     key = ("narrow", axis, start, length)
     start = start + n if start < 0 else start
-    if length < 0 or start + length > n:
+    if length < 0:
+        raise ShapeError(f"narrow(): length must be non-negative, got {length}.")
+    if start + length > n:
         raise ShapeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     index = (slice(None),) * axis + (slice(start, start + length), ...)
     return basic_index.at(input, index, key if is_near(start) and is_near(length) else None)
