@@ -101,14 +101,14 @@ def test_a_worker_loads_no_table_of_names_that_it_does_not_use(
 
 
 def test_a_worker_with_the_variables_of_a_launcher_reads_no_urls(port: int) -> None:
-    program = f"""
-import os, sys, fastdist.distributed.rpc as rpc
+    program = f"""{_BARE}
+import os, fastdist.distributed.rpc as rpc
 os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="{port}")
 rpc.init_rpc("a")
 print(*[name for name in ("urllib.parse", "ipaddress", "base64") if name in sys.modules])
 rpc.shutdown()
 """
-    assert _printed(program) == [set()]
+    assert _printed(program, "-S") == [set()]
 
 
 def test_threads_that_use_an_operator_first_find_it_made(tmp_path: Path) -> None:

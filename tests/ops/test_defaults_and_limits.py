@@ -14,12 +14,19 @@ from fastdist.tensor.tensor import Tensor
 
 INF = math.inf
 ONES = torch.ones(2)
+DIVIDED, DIVISORS = torch.tensor([7.0, -7.0, -7.0, 7.0]), torch.tensor([2.0, 2.0, -2.0, -2.0])
 
 VALUES: dict[str, tuple[Callable[[], Tensor], Any]] = {
     "hardsigmoid": (
         lambda: F.hardsigmoid(torch.tensor([-4.0, 0.0, 4.0, 50.0])),
         [0.0, 0.5, 1.0, 1.0],
     ),
+    # Quotients far from 1, which differ from products.
+    "div towards 0": (lambda: DIVIDED.div(DIVISORS, rounding_mode="trunc"), [3, -3, 3, -3]),
+    "div downwards": (lambda: DIVIDED.div(DIVISORS, rounding_mode="floor"), [3, -4, 3, -4]),
+    "floor_divide": (lambda: DIVIDED.floor_divide(DIVISORS), [3, -4, 3, -4]),
+    "remainder": (lambda: DIVIDED.remainder(DIVISORS), [1, 1, -1, -1]),
+    "fmod": (lambda: DIVIDED.fmod(DIVISORS), [1, -1, -1, 1]),
     "block_diag of blocks that are not square": (
         lambda: torch.block_diag(torch.ones(1, 3), torch.ones(2, 1), torch.tensor(5.0)),
         [[1, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 5]],
