@@ -15,7 +15,11 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (anomaly.enabled, anomaly.check_nan)
-        set_anomaly_mode(bool(mode), check_nan)
+        try:
+            set_anomaly_mode(bool(mode), check_nan)
+        except BaseException:  # Ctrl-C after the switch: no __exit__ would restore the mode
+            set_anomaly_mode(*self._before)
+            raise
 
     def __enter__(self) -> None:
         pass

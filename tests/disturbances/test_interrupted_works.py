@@ -9,9 +9,12 @@ import pytest
 
 from fastdist.graph.modes import modes
 from tests.disturbances.interrupts import Signal
+from tests.disturbances.opcodes import call_traced
 from tests.disturbances.works import WORKS, alike, state
 
 pytestmark = pytest.mark.filterwarnings("ignore:Error detected in")
+
+TRACING = {function.__code__.co_filename for function in (Signal.during, call_traced)}
 
 
 def interrupt() -> None:
@@ -20,7 +23,7 @@ def interrupt() -> None:
     A context manager that is written in Python cannot handle an interrupt at that place.
     """
     frame = sys._getframe(1)
-    while frame.f_code.co_filename == Signal.during.__code__.co_filename:
+    while frame.f_code.co_filename in TRACING:
         assert frame.f_back is not None
         frame = frame.f_back
     if frame.f_code.co_name != "__exit__" or frame.f_lasti > 8:
